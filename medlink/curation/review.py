@@ -21,7 +21,7 @@ from medlink.files.folders import StrPath
 from medlink.files.json import json_line
 from medlink.files.problems import pluralize
 from medlink.index import Bundle
-from medlink.kb.decision_table import ACCEPT, MENTION, NONE, NOTE, REJECT, Decision
+from medlink.kb.decision_table import ACCEPT, CODE, MENTION, NONE, NOTE, REJECT, Decision, collapse_whitespace
 from medlink.linking import Linker
 from medlink.notes.reading import Fields
 
@@ -97,9 +97,10 @@ class Review:
             InputError: no decision gives a pair.
         """
         rows = self._known_rows(path, "the pairs")
-        candidates: dict[tuple[str, str, int, int], dict[str, list[str]]] = {}
+        candidates: dict[tuple[str, str, int, int, str], dict[str, list[str]]] = {}
         for _, item in self.items.rows if self.items.kind != CLUSTER else ():
-            location = (self.items.kind, item["item"], item.get("start", 0), item.get("end", 0))
+            term = collapse_whitespace(item["text"]) if self.items.kind == CODE else ""
+            location = (self.items.kind, item["item"], item.get("start", 0), item.get("end", 0), term)
             candidates[location] = {near["concept_id"]: near["same_as"] for near in item["candidates"]}
         pairs: dict[tuple[str, str, int, str, str], None] = {}
         for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -116,22 +117,18 @@ def read_review_items(
         wrote = next((call for word, call in remedies.items() if word in first_line.lower()), "link_notes")
         remedy = f"give the JSON lines that {wrote}(format=jsonl) writes"
         raise InputError("is not a file of JSON lines, which a review reads", path=path, remedy=remedy)
-    rows: list[tuple[int, dict[str, Any]]] = []
+    rows: _Rows = []
     kind: Kind | None = None
-    lines: dict[tuple[Any, ...], int] = {}  # first line of each item
     for line, row in read_json_lines(LineFile(path, Problems(0.0, adjustable=False))):
         kind = kind or ("code" if row.get("kind") == CODE else "cluster" if "members" in row else "mention")
         try:
             checked = _check(kind, row)
         except ValueError:
             raise InputError(f"not a {kind} to review", path=path, line=line, remedy=_REMEDIES[kind]) from None
-        key = tuple(checked[name] for name in ("item", "start", "end") if name in checked) or (row["cluster"],)
-        if (first := lines.setdefault(key, line)) != line:
-            message, remedy = f"this {kind} is also in line {first}", "delete one of the two"
-            raise InputError(message, path=path, line=line, remedy=remedy)
         rows.append((line, checked))
     if kind is None:
         raise InputError("nothing to review", path=path, remedy="give a file with links")
+    rows = _distinct_rows(path, kind, rows)
     items = ReviewItems(path, kind, rows)
     if kind == MENTION and not notes:
         raise InputError("a review of links needs their notes", path=path, remedy="name the notes that were linked")
@@ -141,6 +138,31 @@ def read_review_items(
         items.notes = list(read_notes(find_inputs(notes)[0], fields, encoding))
         _check_notes(items)
     return items
+
+
+_Rows = list[tuple[int, dict[str, Any]]]  # checked lines with their numbers
+
+
+def _distinct_rows(path: StrPath, kind: Kind, rows: _Rows) -> _Rows:
+    """Raise for an item that occurs twice.
+
+    A description of a code is an item. If a code has it with several units, each unit is one, too, and the text names
+    it. With several languages it is one item: a decision about it holds for all of them.
+    """
+    if kind == CODE:
+        count = Counter((row["item"], collapse_whitespace(row["text"])) for _, row in rows)
+        for _, row in rows:
+            if count[row["item"], collapse_whitespace(row["text"])] > 1 and row.get("unit"):
+                row["text"] = f"{row['text']} [{row['unit']}]"
+    distinct: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
+    for line, row in rows:
+        parts = [row[name] for name in ("item", "start", "end") if name in row] or [row["cluster"]]
+        key = (*parts, collapse_whitespace(row["text"]) if kind == CODE else "")
+        first, other = distinct.setdefault(key, (line, row))
+        if first != line and not (kind == CODE and row["language"] != other["language"]):
+            message, remedy = f"this {kind} is also in line {first}", "delete one of the two"
+            raise InputError(message, path=path, line=line, remedy=remedy)
+    return list(distinct.values())
 
 
 def _check_notes(items: ReviewItems) -> None:

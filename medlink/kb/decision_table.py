@@ -56,9 +56,9 @@ class Decision:
     proposed: str = ""
 
     @property
-    def location(self) -> tuple[str, str, int, int]:
-        """Key of the mention, code or note that the row is about."""
-        return self.kind, self.item, self.start, self.end
+    def location(self) -> tuple[str, str, int, int, str]:
+        """Key of the mention, note or description of a code that the row is about."""
+        return self.kind, self.item, self.start, self.end, self.term if self.kind == CODE else ""
 
 
 def collapse_whitespace(term: str) -> str:
@@ -89,7 +89,7 @@ def iter_decisions(given: StrPath | LineFile) -> Iterator[Decision]:
         raise table.error("there are the columns id and concept_id", "keep id and remove the other")
     if any(column in table.header for column in LOCATION_COLUMNS):
         indices += table.column_indices(LOCATION_COLUMNS)
-    decided: dict[tuple[str, str, int, int], Decision] = {}
+    decided: dict[tuple[str, str, int, int, str], Decision] = {}
     for line, cells in table.rows:
         values = [cells[index].strip() for index in indices]
         row = _parse_row(table, line, values + [""] * (len(COLUMNS) + len(LOCATION_COLUMNS) - len(values)))

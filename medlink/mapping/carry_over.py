@@ -84,6 +84,11 @@ class EarlierMaps:
             return CarryResult(NEW)
         self._seen.add(source.code)
         same = [earlier for earlier in maps if description_of(earlier.source) == description_of(source)]
+        # a code with several units has them in the review of its descriptions
+        marked = f"{source.name or source.code} [{source.unit}]"
+        same = [one for one in maps if one.source.name == marked] or sorted(
+            same, key=lambda one: bool(one.source.unit) and _unit(one.source.unit) != _unit(source.unit)
+        )
         before = (same or maps)[0]
         if not before.decided:
             return CarryResult(UNDECIDED, "nobody had decided", before)

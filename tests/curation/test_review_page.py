@@ -183,6 +183,7 @@ def test_codes_in_one_file(demo: Bundle, chromium: Tab, tmp_path: Path) -> None:
     for number, one in enumerate(hostile):
         one["id"] = f"{number} {one['id']}"
         one["candidates"] = [{**one["candidates"][0], "preferred_name": ATTACKS[number]}]
+    hostile[5]["id"] = hostile[4]["id"]  # a code with two descriptions
     path.write_text(path.read_text("utf-8") + "".join(json.dumps(one) + "\n" for one in hostile), "utf-8")
     Review(demo, path).write_page(page)
     (tab.downloads).mkdir(exist_ok=True)

@@ -95,6 +95,35 @@ def test_a_list_that_decides_otherwise_stays_and_is_counted(omop: Bundle, review
     assert report.notes == ["1 decision of the list differs from the earlier one: that of the list stays"]
 
 
+def test_a_code_with_several_descriptions_units_and_languages(omop: Bundle, tmp_path: Path) -> None:
+    """A review decides about each description and unit, and the decisions come back to the same rows."""
+    rows = ["K,Fieber,,de", "K,Herzanfall,,de", "K,Hb,g/dl,de", "K,Hb,mmol/l,de", "L,Fieber,,de", "L,Fieber,,en"]
+    (tmp_path / "codes.csv").write_text("\n".join(["code,name,unit,language", *rows, ""]), "utf-8")
+    report = map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "work.jsonl")
+    assert report.notes == ["codes with several descriptions: 2"]
+    review = Review(omop, tmp_path / "work.jsonl", decisions=tmp_path / "decisions.tsv")
+    items = [(row["item"], row["text"]) for _, row in review.items.rows]
+    assert items == [("K", "Fieber"), ("K", "Herzanfall"), ("K", "Hb [g/dl]"), ("K", "Hb [mmol/l]"), ("L", "Fieber")]
+    assert review.store is not None
+    decisions = [(ACCEPT, "OMOP:9"), (REJECT, ""), (ACCEPT, "OMOP:10"), (NONE, ""), (ACCEPT, "OMOP:1")]
+    for (code, text), (decision, concept) in zip(items, decisions, strict=True):
+        review.store.decide(Decision(concept, text, "de", False, "", decision, 0, CODE, code))
+    assert len(review.store.rows) == 5
+    assert review.write_pairs(tmp_path / "pairs.tsv") > 3
+    out = tmp_path / "o.csv"
+    assert map_codes(omop, tmp_path / "codes.csv", out=out, before=tmp_path / "decisions.tsv").kept == 6
+    with out.open(encoding="utf-8", newline="") as file:
+        found = [(row["ADD_INFO:unit"], row["mappingStatus"], row["conceptId"]) for row in csv.DictReader(file)]
+    assert found == [
+        ("", "APPROVED", "9"), ("", "IGNORED", "0"), ("g/dl", "APPROVED", "10"), ("mmol/l", "IGNORED", "0"),
+        ("", "APPROVED", "1"), ("", "APPROVED", "1"),
+    ]  # fmt: skip
+    line = (tmp_path / "work.jsonl").read_text("utf-8").splitlines()[0]
+    (tmp_path / "work.jsonl").write_text(f"{line}\n{line}\n", "utf-8")
+    with pytest.raises(InputError, match=r":2: this code is also in line 1\. Remedy: delete one of the two"):
+        Review(omop, tmp_path / "work.jsonl")
+
+
 def test_several_earlier_files(omop: Bundle, reviewed: Path) -> None:
     """A table of a review beside the work list: a proposal hides no decision, and of two decisions the last counts."""
     work = reviewed / "work.csv"

@@ -1,7 +1,7 @@
 // Mentions and codes with their decisions: each is decided separately.
 
-function placeKey({ kind, item, start, end }) {
-  return [kind, item, start ?? "", end ?? ""].join("\t");
+function placeKey({ kind, item, start, end, name }) {
+  return [kind, item, start ?? "", end ?? "", kind === "code" ? name : ""].join("\t");
 }
 
 class PlaceModel extends Model {
