@@ -9,6 +9,7 @@ overlapping spans, the disjoint spans with the greatest sum of log odds are sele
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -139,13 +140,28 @@ class SpanClassifier:
         ]
 
     def score_given(self, spans: Sequence[ScoredSpan], places: Sequence[Place]) -> dict[Place, SelectedSpan]:
-        """Return the likeliest reading of each given place of a text, regardless of overlaps."""
-        remaining, wanted = drop_redundant_spans(spans), set(places)
-        remaining_ids, dropped = set(map(id, remaining)), wanted - {span.candidate.place for span in remaining}
-        remaining = [span for span in spans if id(span) in remaining_ids or span.candidate.place in dropped]
-        # among equal scores, the last counts, as in weighted_interval_scheduling
-        ordered = sorted(self.score([remaining])[0], key=lambda span: span.score or 0.0)
-        return {span.place: span for span in ordered if span.place in wanted}
+        """Return the likeliest reading of each given place of a text.
+
+        A place that :meth:`select` selects keeps its score. Any other is a mention all the same: it is scored as if
+        nothing overlapped it, and a text that equals a name has at least the score of the name.
+        """
+        given = {span.place: span for span in self.select([spans])[0] if span.place in places}
+        missed = set(places) - given.keys()
+        readings = defaultdict[Place, list[ScoredSpan]](list)
+        for span in spans:
+            if span.candidate.place in missed:
+                readings[span.candidate.place].append(span)
+        for (place, own), scored in zip(readings.items(), self.score(list(readings.values())), strict=True):
+            # another wording that is a name counts if the text itself is none
+            names = [id(span) for span in own if span.is_name and not span.is_short]
+            names = [id(span) for span in own if id(span) in names and span.candidate.expanded is None] or names
+            raised = [
+                one._replace(score=max(one.score or 0.0, span.best.score if id(span) in names else 0.0))
+                for one, span in zip(scored, own, strict=True)
+            ]
+            # among equal scores, the last counts, as in weighted_interval_scheduling
+            given[place] = sorted(raised, key=lambda one: one.score or 0.0)[-1]
+        return given
 
     def _score(self, span: ScoredSpan, probability: float) -> float:
         candidate, score, context = span.candidate, span.best.score, span.candidate.context

@@ -118,6 +118,18 @@ def test_given_places_are_scored_whatever_overlaps_them() -> None:
     assert given[1, 2].score == selected(by_score, wide, part)[0].score
 
 
+def test_a_given_place_is_scored_as_if_nothing_overlapped_it() -> None:
+    """Unless it is selected; a name has at least its own score."""
+    found = classifier(-1.5, score=3.0, outer=-4.0, inner=-4.0)
+    wide, part = scored(0, 3, 1, 0.9), scored(1, 2, 2, 0.7)
+    assert [span.place for span in selected(found, wide, part)] == [(0, 3)]
+    alone = found.score([[part]])[0][0].score
+    assert found.score_given([wide, part], [(1, 2)])[1, 2].score == alone
+    assert log_odds(alone) < log_odds(0.7)
+    name = scored(1, 2, 2, 0.7, route=0)
+    assert found.score_given([wide, name], [(1, 2)])[1, 2].score == pytest.approx(0.7)
+
+
 def test_a_listed_abbreviation_is_always_a_mention() -> None:
     listed = scored(0, 1, 1, 0.9, route=0, listed=1, upper=1)
     assert [span.score for span in selected(classifier(-9.0), listed)] == [0.35]

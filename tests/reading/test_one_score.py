@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import spacy
 
 from medlink import Linker, Mention, Note, NotePipeline
 from medlink.index import Bundle
@@ -13,12 +15,14 @@ from medlink.reading.protocols import Span
 from medlink.records import Qualifiers
 from medlink.spacy_components.pipeline import build_pipeline
 from tests.reading.bundles import bundle_of, mentions
+from tests.reading.bundles import presence as presence_of
 
 SENTENCES = {
     "de": ("Bekannt ist {}.", "Kein Hinweis auf {}, seit 2010 stabil.", "Z. n. {} bei der Mutter"),
     "en": ("Known {}.", "No sign of {}, stable since 2010.", "Mother with {}"),
     "es": ("Presenta {}.", "Sin signos de {}, estable desde 2010.", "Madre con {}"),
 }
+LANGUAGES = ("en", "de", "es")
 Scores = dict[tuple[str, int, int], tuple[str, float]]
 
 
@@ -97,6 +101,55 @@ def test_another_finder_gets_the_same_scores(demo: Bundle) -> None:
     (own,), (other,) = NotePipeline(demo).link([note]), NotePipeline(demo, finder=FeverFinder()).link([note])
     assert [m.link.mention for m in own.mentions] == ["fever", "asthma"]
     assert [(m.link, m.qualifiers) for m in other.mentions] == [(m.link, m.qualifiers) for m in own.mentions[:1]]
+
+
+class WordFinder:
+    """Finds a word, as a recogniser does that leaves out what describes a finding."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def find(self, texts: list[str], language: str) -> list[list[Span]]:
+        return [[match.span() for match in re.finditer(self.word, text)] for text in texts]
+
+
+HEADS = (
+    ("de", "Husten", "Produktiver Husten.", "present"),
+    ("de", "Husten", "Trockener Husten ohne Fieber.", "present"),
+    ("de", "Fieber", "Hohes Fieber.", "present"),
+    ("de", "Dyspnoe", "Keine belastungsabhängige Dyspnoe.", "absent"),
+    ("en", "cough", "Productive cough.", "present"),
+    ("en", "fever", "No high fever.", "absent"),
+    ("en", "dyspnea", "Exertional dyspnea for two weeks.", "present"),
+    ("es", "fiebre", "Sin fiebre alta.", "absent"),
+    ("es", "tos", "Refiere tos productiva.", "present"),
+    ("es", "disnea", "Presenta disnea de esfuerzo.", "present"),
+)
+
+
+def test_a_given_name_is_linked_inside_a_longer_mention(tmp_path: Path) -> None:
+    """The recogniser decides what is a mention; medlink alone finds the longer name."""
+    names = (
+        ("1", "cough", "Husten", "tos"), ("2", "productive cough", "produktiver Husten", "tos productiva"),
+        ("3", "dry cough", "trockener Husten", "tos seca"), ("4", "fever", "Fieber", "fiebre"),
+        ("5", "high fever", "hohes Fieber", "fiebre alta"), ("6", "dyspnea", "Dyspnoe", "disnea"),
+        ("7", "exertional dyspnea", "belastungsabhängige Dyspnoe", "disnea de esfuerzo"),
+    )  # fmt: skip
+    rows = (f"HP:{number}\t{name}\t{tag}" for number, *own in names for name, tag in zip(own, LANGUAGES, strict=True))
+    folder = bundle_of(tmp_path, *rows)
+    bundle = Bundle(folder)
+    for language, word, text, presence in HEADS:
+        alone = Linker(bundle, language=language).link([word])[0].candidates[0]
+        found = NotePipeline(bundle, language=language, finder=WordFinder(word)).link([Note("1", text, language)])
+        mention = found[0].mentions[0]
+        assert (mention.link.mention, mention.link.concept_id) == (word, alone.concept_id), text
+        assert mention.link.candidates[0].score == pytest.approx(alone.score, abs=0.01), text
+        assert presence_of([mention]) == [presence], text
+        nlp = spacy.blank(language)
+        nlp.add_pipe("entity_ruler").add_patterns([{"label": "FINDING", "pattern": word}])  # type: ignore[attr-defined]
+        nlp.add_pipe("biolord_linker", config={"bundle": str(folder)})
+        assert nlp(text).ents[0].kb_id_ == alone.concept_id, text
+        assert word not in [one.link.mention for one in mentions(bundle, text, language)], text
 
 
 def test_another_qualifier(demo: Bundle) -> None:
