@@ -10,13 +10,14 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from medlink.files.json import read_json
 from medlink.language import languages
 from medlink.language.languages import Language, Row, alternatives, per_language, rows
+from medlink.language.scope_rules import ScopeRules
 from medlink.language.text import APOSTROPHE, INVISIBLE
 
 RULE = 8
@@ -154,28 +155,37 @@ class Phrases(Generic[_V]):
     """A prefix tree of phrases with values.
 
     A word with a capital letter matches only the same spelling; any other word matches in any case. ``#`` matches any
-    number.
+    number. A word that begins with a value of ``cuts`` also matches the key of this value with a full stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cuts: Mapping[str, Collection[str]] | None = None) -> None:
         self._root: dict[str, Any] = {}
+        self._cuts, self._shortened = cuts or {}, dict[str, list[str]]()
 
     def add(self, phrase: str, value: _V) -> None:
         """Add a phrase; it may have alternatives in brackets, see :func:`variants`."""
         nodes = [self._root]
         for segment in _SEGMENT.findall(phrase):
-            reached = {}
+            reached = dict[int, dict[str, Any]]()
             for variant in variants(segment):
-                keys = [word.text for word in words(variant)]
-                for node in nodes:
-                    end = node
-                    for key in keys:
-                        end = end.setdefault(key, {})
-                    reached[id(end)] = end
+                ends = nodes
+                for word in words(variant):
+                    whole = [end.setdefault(word.text, {}) for end in ends]
+                    ends = whole + [
+                        end.setdefault(cut, {}).setdefault(".", {}) for end in ends for cut in self._cut(word)
+                    ]
+                reached.update((id(end), end) for end in ends)
             nodes = list(reached.values())
         for node in nodes:
             node.setdefault("", []).append(value)
         self.__dict__.pop("_followers", None)
+
+    def _cut(self, word: Token) -> list[str]:
+        """The short forms of a word, without their full stops: *ausgeschl* for *ausgeschlossen*."""
+        if word.text not in self._shortened:
+            cuts = [cut for cut, begins in self._cuts.items() if word.low.startswith(tuple(begins))]
+            self._shortened[word.text] = [cut if word.text == word.low else cut.title() for cut in cuts]
+        return self._shortened[word.text]
 
     def found(self, text: Text) -> list[PhraseMatch[_V]]:
         """Find all phrases in a text, ordered by first token and length."""
@@ -313,7 +323,8 @@ def has_cues(language: str) -> bool:
 
 @per_language
 def cues(data: Language) -> Cues:
-    table = Cues(Phrases(), Phrases(), Phrases())
+    cuts = data.read("scopes", ScopeRules).cut
+    table = Cues(Phrases(cuts), Phrases(cuts), Phrases(cuts))
     for row in rows(data.table("cues"), "cue", "reads", "side", "reach", "source", "example"):
         _check_cue(row)
         limit = int(row["reach"]) if row["reach"] else None
