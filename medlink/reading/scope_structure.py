@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate, compress
 from typing import NamedTuple
 
-from medlink.language.cues import Cue, any_within, is_number
+from medlink.language.cues import Cue, Token, any_within, is_number
 from medlink.reading.clauses import DASHES, Layout
 
 MAX_SCOPE = 80  # words and marks
@@ -65,6 +65,12 @@ def _ends_finding(match: Match) -> bool:
     return any(cue.reads == "gone" and cue.side == "after" for cue in match.cues)
 
 
+def _without_dots(stops: bytearray, mentions: Sequence[WordSpan], words: Sequence[Token]) -> bytearray:
+    """The stops without those behind the full stop of a shortened word inside a mention."""
+    inside = {at for start, end in mentions for at in range(start + 1, end) if stops[at] and words[at - 1].low == "."}
+    return bytearray(stop and at not in inside for at, stop in enumerate(stops)) if inside else stops
+
+
 class ScopeStructure:
     """The structure of a text around its mentions and matches.
 
@@ -82,6 +88,8 @@ class ScopeStructure:
         acts: Collection[WordSpan] | None,
         procedures: Collection[WordSpan],
     ) -> None:
+        # "Epil. Anfälle traten nicht auf"
+        stops = _without_dots(stops, mentions, layout.words)
         self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
         self._procedures = procedures
         self._acts, self._knows_acts = acts or (), acts is not None
