@@ -94,7 +94,9 @@ class ScopeStructure:
         self._procedures = procedures
         self._acts, self._knows_acts = acts or (), acts is not None
         self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
-        self._commas, self._separators = layout.places.get(",", []), layout.places_of(_SEPARATORS)
+        slashes = self._listing(layout.places.get("/", ()), matches)
+        self._commas = sorted([*layout.places.get(",", ()), *slashes])
+        self._separators = layout.places_of(_SEPARATORS)
         self._colons = layout.places.get(":", [])
         self._either = layout.places_of(self._rules.either)
         self._ands = self._rules.joins - self._rules.either
@@ -104,7 +106,7 @@ class ScopeStructure:
             free[start:end] = bytes(end - start)
         self._free = [0, *accumulate(free)]  # cumulative count of words outside mentions
         sums = [at for at in layout.places.get("+", ()) if at and self._covered[at - 1]]  # "chemo + radiation"
-        joins = layout.places_of(self._rules.joins)
+        joins = [at for at in layout.places_of(self._rules.joins) if at not in slashes]
         # "120/min"
         rates = {at for at in joins if at and not self._plain[at] and self._words[at - 1].low[:1].isdecimal()}
         self._joins = sorted({*joins, *sums} - rates.difference(sums))
@@ -137,6 +139,18 @@ class ScopeStructure:
         self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
         behind = (match for match in acting if match.start and self._covered[match.start - 1])
         self._bound = {match.end for match in behind if self._words[match.start].low in self._rules.without}
+
+    def _listing(self, slashes: Sequence[int], matches: Sequence[Match]) -> set[int]:
+        """Slashes between blanks that separate denials like commas: "kein Fieber / kein Husten / Müdigkeit"."""
+        words, found = self._words, set[int]()
+        denials = [match.start for match in matches if any(cue.reads == "absent" for cue in match.cues)]
+        for at in slashes if denials else ():
+            if 0 < at < len(words) - 1 and words[at - 1].end < words[at].start and words[at].end < words[at + 1].start:
+                close = self._stops.find(1, at, at + MAX_SCOPE)
+                begin = self._stops.rfind(1, max(at - MAX_SCOPE, 0), at)
+                if any_within(denials, max(begin, 0), close if close >= 0 else at + MAX_SCOPE):
+                    found.add(at)
+        return found
 
     def _is_condition(self, match: Match) -> bool:
         return not self._rules.conditions.isdisjoint(word.low for word in self._words[match.start : match.end])
@@ -389,11 +403,17 @@ class ScopeStructure:
         It has an article ("no longer in pain, the cough persists"), further words, or the clause has other denials.
         """
         more = end < self._over[bisect_left(self._over, end)] and self._plain[end]
+        more = more or self._low(end) in self._rules.since  # "kein Husten, Fieber seit gestern"
         if more and self._words[end].low not in self._rules.evident:
             return True
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
         each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
-        return each or self._words[comma + 1].low in self._rules.articles
+        return each or self._is_between(start) or self._words[comma + 1].low in self._rules.articles
+
+    def _is_between(self, start: int) -> bool:
+        """Whether a denial that ends at a place follows a finding and a comma: "anxiety, no delusions, insomnia"."""
+        comma = self._denials[max(bisect_left(self._denials, start) - 1, 0)] - 1 if self._denials else -1
+        return comma > 0 and comma in self._commas and self._covered[comma - 1] > 0
 
     def _begins_statement(self, start: int, comma: int, end: int) -> bool:
         """Whether a new statement follows a comma, up to a mention that ends at ``end``: a subject and its state.
