@@ -23,6 +23,7 @@ class ScopeRules(Rules):
     cut_to: int = 3  # after a word of at most this many letters, a dot before a small letter does not end a sentence
     # words of cues that a full stop cuts short, each with the beginnings of its full forms
     cut: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    opening: _Words = _NONE  # abbreviations in small letters that begin a sentence: "No FHx of HD. r/o PKU"
     ordinals: bool = False  # whether numbers have a dot as ordinals, so that this dot does not end a sentence
     aged: _Words = _NONE  # words before an age, after which a dot always ends a sentence: "Schlaganfall mit 60."
     dated: _Words = _NONE  # words that may occur in the date of a heading

@@ -211,7 +211,8 @@ def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
     capitals = len(before.low) > 1 and before.text.isupper() and behind.text.istitle()
     short = len(before.low) == 1 or (before.low in rules.abbreviated and not capitals)
     if behind.text[:1].islower():
-        return not short and len(before.low) > rules.cut_to
+        opens = "".join(word.low for word in words[dot + 1 : dot + 4]) in rules.opening and len(before.low) > 1
+        return opens or (not short and len(before.low) > rules.cut_to)
     closes = behind.text[:1].isupper() and rules.closing.fullmatch(f"{words[max(dot - 2, 0)].text} {before.text}")
     counts = any(map(str.isdecimal, before.low))  # "nocturia x3. Skin intact"
     return bool(closes) or (not short and (counts or before.text.isupper() or not _VOWELS.isdisjoint(before.low)))

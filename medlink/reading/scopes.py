@@ -252,7 +252,8 @@ class Scopes(ScopeStructure):
                     return  # "asthma, neuritis in the past"
                 # a bracket belongs to what it follows: "diabetes, gout (mother)"
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
-                if not (crossing and not self._has_subject(behind, end) if anchor == end else listed):
+                subject = self._has_subject(behind, end) or (cue.reads == "gone" and self._is_next_noun(end))
+                if not (crossing and not subject if anchor == end else listed):
                     return
             if anchor < end and cue.reads in TURNS and any_within(self._colons, behind, anchor):
                 return  # "after myocarditis in 2023: the effusion is no longer seen"
@@ -287,6 +288,14 @@ class Scopes(ScopeStructure):
             self._rules.head_first or self._rules.subject.fullmatch(self._words[first + 1].text) is not None
         )
         return first > start and noun and self._low(first) in self._rules.articles
+
+    def _is_next_noun(self, end: int) -> bool:
+        """Whether one word stands between a comma and a cue, its subject: "Aphasie, Neglect nicht mehr nachweisbar"."""
+        word, rules = self._words[end - 1], self._rules
+        alone = self._low(end - 2) == "," and word.low[:1].isalpha() and not self._covered[end - 1]
+        others = (rules.joins, rules.between, rules.prepositions, rules.definite, rules.finite)
+        known = rules.adverb.fullmatch(word.low) is not None or any(word.low in words for words in others)
+        return alone and not known and (rules.head_first or rules.subject.fullmatch(word.text) is not None)
 
     def _decide(self, cue: Cue, number: int, distance: int) -> None:
         reads, decided = cue.reads, self.decided[number]
