@@ -240,7 +240,8 @@ class Sections:
     A heading stands at the start of a line or sentence before a colon, or fills its line. Its section extends to the
     next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
     paragraph, because notes do not mark the end of such a section. A section of relatives, risks or prevention ends
-    with its line, or before the next label with a colon, because each line or label about relatives names them.
+    with its line, or before the next label with a colon, because each line or label about relatives names them. So does
+    a section of allergies, unless its list goes on with bullets.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
@@ -345,6 +346,12 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
     least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(rules.nothing) else PARAGRAPH
     ends = (breaks[number] for number in range(at, len(breaks)))
     end = min(next((place for place in ends if place >= following or lines[place] >= least), following), following)
+    if effects()[kind].allergy:
+        # "Allergies: penicillin.\nGiven ceftriaxone"
+        ended = (
+            place for place in breaks[at:] if place >= end or (stops[place] and item_start(layout, place) == place)
+        )
+        return min(next(ended, end), end)
     if effects()[kind].experiencer == "family" or effects()[kind].temporality == "hypothetical":
         stop = stops.find(1, start + 1, end)
         while stop >= 0:
