@@ -28,7 +28,8 @@ SWALLOWED_BY_QUOTE = "swallowed by a quote"
 Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 _MAX_ROW_LINES = 100  # of a row that spans lines
-_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?')
+SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')
+"""A first line for Excel, which states the separator; the header follows."""
 _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,40}")
 TITLE_WORD = re.compile(r"[^\W\d][\w.-]{0,40}")
 """A title of one word, which is not text of a note."""
@@ -196,7 +197,7 @@ def open_table(
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = _skip_comments(lines, comments) if comments else iter(lines)
     number, first = next(((number, text) for number, text in numbered if _holds_text(lines, text)), (1, ""))
-    stated = _SEPARATOR_LINE.fullmatch(first) if separator is None else None
+    stated = SEPARATOR_LINE.fullmatch(first) if separator is None else None
     if stated:
         lines.lines_without_row += 1
         number, first = next(numbered, (2, ""))

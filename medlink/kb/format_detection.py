@@ -13,8 +13,10 @@ from medlink.errors import InputError, MissingLibraryError
 from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
+from medlink.files.tables import SEPARATOR_LINE
 from medlink.files.workbooks import is_workbook
 from medlink.kb.readers import formats
+from medlink.kb.readers.claml import open_claml
 from medlink.kb.readers.common import missing_files_error
 from medlink.kb.readers.descriptions import builtin_descriptions
 
@@ -84,14 +86,18 @@ def detect_formats(path: StrPath) -> tuple[list[DetectedInput], list[Path]]:
 
 def _format_of(file: Path, named: Path) -> str:
     data = b""
-    for block in LineFile(file, Problems(1.0)).iter_blocks():
+    source, utf16 = open_claml(file, Problems(1.0))
+    for block in source.iter_blocks():
         data += block
         # only JSON, whose keys have no order, needs more than the first block
         if len(data) >= _MAX_BYTES or not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             break
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    first = next((line.rstrip("\r") for line in text.split("\n") if not line.startswith("#")), "")
-    cells = frozenset(cell.strip().strip('"').strip().lower() for cell in re.split("[\t,;]", first))
+    lines = (line.rstrip("\r") for line in text.split("\n") if not line.startswith("#"))
+    stated = SEPARATOR_LINE.fullmatch(first := next(lines, ""))
+    first = next(lines, "") if stated else first
+    parts = first.split(stated[1]) if stated else re.split("[\t,;]", first)
+    cells = frozenset(cell.strip().strip('"').strip().lower() for cell in parts)
     is_object, is_resource = text.lstrip().startswith("{"), _RESOURCE.search(text) is not None
     fits = {
         "obo": _OBO.search(text) is not None and not is_object,
@@ -102,6 +108,8 @@ def _format_of(file: Path, named: Path) -> str:
         **{form.name: form.fits(first, cells) for form in builtin_descriptions() if not form.in_folder},
     }
     fitting = [name for name in formats() if fits.get(name)]
+    if utf16 and fitting != ["claml"]:
+        next(LineFile(file, Problems(1.0)).iter_blocks())  # refuses UTF-16
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

@@ -24,14 +24,13 @@ from medlink.errors import ConfigError, InputError, needs_extra
 from medlink.files.json import parse_json
 from medlink.files.problems import Problems, likely_encoding
 from medlink.files.streams import LineFile, standard_input
-from medlink.files.tables import describe_header
+from medlink.files.tables import SEPARATOR_LINE, describe_header
 from medlink.language.tags import base
 
 STANDARD_INPUT = "-"
 LONGEST = 1 << 28
 """Bytes of the longest line, and characters of the longest cell: room for the longest note, fully escaped."""
 _SEPARATORS = "\t,;|"
-_NAMED_SEPARATOR = re.compile(r'"?sep=(\t|[^\w\s"])"?\s*')  # a first line for Excel
 _ROWS = 256  # of Parquet in memory
 _BUFFER = 1 << 20
 _DAY_FIRST = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(?:[T ,].*)?")
@@ -218,7 +217,7 @@ def _read_delimited(file: NoteFile, fields: Fields) -> Iterator[Note]:
     """
     lines = _lines(file)
     first = next(lines, "")
-    declared = _NAMED_SEPARATOR.fullmatch(first)
+    declared = SEPARATOR_LINE.fullmatch(first)
     first = next(lines, "") if declared else first
     # the earliest of equally frequent separators
     separator = max(_SEPARATORS, key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))

@@ -102,6 +102,22 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     assert left == [tmp_path / "LICENSE", tmp_path / "list.xlsx"]
 
 
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_utf16_is_classes_in_claml(mark: bytes, tmp_path: Path) -> None:
+    encoding = "utf-16-le" if mark == b"\xff\xfe" else "utf-16-be"
+    (tmp_path / "x.xml").write_bytes(mark + FILES["claml"][1].replace("UTF-8", "UTF-16").encode(encoding))
+    assert detect_formats(tmp_path / "x.xml")[0] == [DetectedInput("claml", tmp_path / "x.xml")]
+    (tmp_path / "x.csv").write_bytes(mark + "id,name\n".encode(encoding))
+    with pytest.raises(InputError, match=r"is UTF-16.* iconv"):
+        detect_formats(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("lines", ["sep=;\nid;name\n", '"sep=|"\r\nid|name\r\n', "\ufeffsep=\t\nid\tname\n"])
+def test_a_stated_separator_is_no_header(lines: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(lines, "utf-8", newline="")
+    assert detect_formats(tmp_path / "x.csv")[0] == [DetectedInput("table", tmp_path / "x.csv")]
+
+
 @pytest.mark.slow
 def test_late_resource_type(tmp_path: Path) -> None:
     data = dict(reversed(test_fhir.CODE_SYSTEM.items()))

@@ -54,7 +54,7 @@ def read_claml(
     the name and version of the source. ``language`` applies to labels without a language.
     """
     problems = problems or Problems()
-    lines, encoding = _open(path, problems)
+    lines, encoding = open_claml(path, problems)
     reader = _Reader(lines, resolve_language(language), problems.skipped)
     for element in iter_elements(lines, "ClaML", _WANTED, encoding):
         problems.position = lines.path, element.line
@@ -78,7 +78,7 @@ def read_claml(
     problems.check_bad_share(lines.path, lines.rows)
 
 
-def _open(path: str | PathLike[str], problems: Problems) -> tuple[LineFile, str | None]:
+def open_claml(path: str | PathLike[str], problems: Problems) -> tuple[LineFile, str | None]:
     """Open a file; also returns the encoding if it is not the declared one: UTF-16 text is read as UTF-8."""
     file = existing_file(path)
     opener = gzip.open if file.suffix == ".gz" else open
