@@ -13,8 +13,8 @@ from medlink.language.text import normalise
 
 DISORDER, DRUG, ANALYTE = "disorder", "drug", "analyte"
 """Subkinds: disorders among the findings; drugs, and what laboratories measure, among the substances."""
-FINDING, SUBSTANCE = "finding", "substance"
-_NAMED_BY_WORDS = frozenset([FINDING, SUBSTANCE, "procedure", "measurement"])
+FINDING, SUBSTANCE, PROCEDURE, MEASUREMENT = "finding", "substance", "procedure", "measurement"
+_NAMED_BY_WORDS = frozenset([FINDING, SUBSTANCE, PROCEDURE, MEASUREMENT])
 _ENDINGS = ("", "s", "es", "n", "en", "e")  # of plurals
 _LINKS = frozenset(["preposition", "article"])  # behind them, a type has no head: "Krankheiten der Haut"
 

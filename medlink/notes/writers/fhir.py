@@ -1,11 +1,12 @@
 """FHIR R4 as NDJSON: one Bundle (https://hl7.org/fhir/R4/bundle.html) for each note with mentions.
 
-A disorder of the patient is a Condition, whether present, past, uncertain or absent. A finding or disorder that a
-relative has or had is a FamilyMemberHistory, and so is a concept of an unknown type. A substance that the patient is
-allergic to is an AllergyIntolerance, and a drug of the patient is a MedicationStatement. Other mentions are
-Observations: findings, procedures, disorders that relatives do not have, and hypothetical disorders. Only those of the
-patient have a value. Semantic types determine which concepts are disorders or drugs. A note does not identify the
-patient, so ``subject`` names the note.
+A disorder of the patient is a Condition, whether present, past, uncertain or absent. So is what is gone, unless it is a
+substance, a procedure or a measurement: only a Condition can be resolved. A finding or disorder that a relative has or
+had is a FamilyMemberHistory, and so is a concept of an unknown type. A substance that the patient is allergic to is an
+AllergyIntolerance, and a drug of the patient is a MedicationStatement. Other mentions are Observations: findings,
+procedures, disorders that relatives do not have, and hypothetical disorders. Only those of the patient have a value.
+Semantic types determine which concepts are disorders or drugs. A note does not identify the patient, so ``subject``
+names the note.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medlink.kb.systems import UNKNOWN, system_by_name
-from medlink.linking.kinds import ANALYTE, DISORDER, DRUG, FINDING, SUBSTANCE, all_kinds_of
+from medlink.linking.kinds import ANALYTE, DISORDER, DRUG, FINDING, MEASUREMENT, PROCEDURE, SUBSTANCE, all_kinds_of
 from medlink.notes.reading import Note
 from medlink.notes.writers.base import TextWriter, note_name
 from medlink.notes.writers.rows import flatten, mention_row
@@ -26,6 +27,7 @@ from medlink.records import LinkedMention, Qualifiers
 _ROLES, _UCUM = "http://terminology.hl7.org/CodeSystem/v3-RoleCode", "http://unitsofmeasure.org"
 _STATUS = "http://terminology.hl7.org/CodeSystem/"
 _VERIFIED = {"present": "confirmed", "uncertain": "unconfirmed", "absent": "refuted"}
+_NEVER_RESOLVED = (SUBSTANCE, PROCEDURE, MEASUREMENT)
 _TAKEN = {"current": "active", "historical": "stopped", "hypothetical": "intended"}
 _KINDS = {int: "valueInteger", float: "valueDecimal", str: "valueString", bool: "valueBoolean"}
 
@@ -66,8 +68,8 @@ def _resource(row: dict[str, Any], mention: LinkedMention, identity: str, day: d
         return {"resourceType": "AllergyIntolerance", **common, **_allergy(q, content), **_at("recordedDate", day)}
     if q is not None and q.experiencer == "patient" and mention.value is None and _is_drug(kinds, q):
         return {"resourceType": "MedicationStatement", **common, **_statement(q, content), **_at("dateAsserted", day)}
-    if q is not None and is_own and DISORDER in kinds:
-        gone = q.presence == "absent" and q.temporality == "historical"
+    gone = q is not None and q.presence == "absent" and q.temporality == "historical"
+    if q is not None and is_own and (DISORDER in kinds or (gone and kinds.isdisjoint(_NEVER_RESOLVED))):
         clinical = "resolved" if gone else "inactive" if q.temporality == "historical" else "active"
         status = _status("condition-clinical", clinical)
         return {

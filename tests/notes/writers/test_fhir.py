@@ -61,3 +61,19 @@ def test_a_code_of_atc_is_a_drug(tmp_path: Path) -> None:
     build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
     (stopped,) = written(tmp_path / "bundle", "Warfarin wurde abgesetzt.", "de")
     assert (stopped["resourceType"], stopped["status"]) == ("MedicationStatement", "stopped")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("semantic_type", "code"),
+    [("Disease", "resolved"), ("Finding", "resolved"), ("", "resolved"), ("Procedure", ""), ("Medikament", "")],
+)
+def test_what_is_gone_is_a_resolved_condition(tmp_path: Path, semantic_type: str, code: str) -> None:
+    row = f"X:1\tPleuraerguss\tde\t{semantic_type}"
+    folder = bundle_of(tmp_path, row, columns="concept_id\tname\tlanguage\tsemantic_type")
+    (resource,) = written(folder, "Der Pleuraerguss ist vollständig verschwunden.", "de")
+    if not code:
+        assert resource["resourceType"] != "Condition"
+        return
+    assert (resource["resourceType"], resource["clinicalStatus"]["coding"][0]["code"]) == ("Condition", code)
+    assert resource["verificationStatus"]["coding"][0]["code"] == "confirmed"
