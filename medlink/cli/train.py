@@ -24,6 +24,7 @@ from medlink.cli.output import say
 from medlink.cli.train_biolord import biolord, static_defaults
 from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import Problems, pluralize
+from medlink.files.resources import RESOURCES
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
@@ -39,7 +40,8 @@ from medlink.training.recipes import (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
-_LANGUAGES = ("de", "en", "es")
+# languages into which English names are translated
+_TRANSLATED = sorted(rules.stem for rules in (RESOURCES / "synthesis").glob("*.json"))
 _PROGRESS_STEP = 50_000  # names
 
 
@@ -179,8 +181,8 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
 @click.argument("kb", type=PATH)
 @_out("Table of the names, for 'medlink kb build --table'.")
 @click.option(
-    "--language", "languages", multiple=True, type=click.Choice(_LANGUAGES), default=("de", "es"), show_default=True,
-    help="Language of the names; may be repeated.",
+    "--language", "languages", multiple=True, type=click.Choice(sorted(("en", *_TRANSLATED))), default=_TRANSLATED,
+    show_default=True, help="Language of the names; may be repeated.",
 )  # fmt: skip
 @integer_option("--per-concept", 3, "English names of a concept to translate.", minimum=1)
 @integer_option("--seed", 1, "Seed of the random draws.")

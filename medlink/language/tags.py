@@ -12,6 +12,8 @@ from medlink.files.resources import RESOURCES
 
 _CODES = read_json(RESOURCES / "language_codes.json")
 _ISO_639_1, _THREE_LETTERS = frozenset(_CODES["iso_639_1"]["value"]), _CODES["three_letters"]["value"]
+OMOP_LANGUAGES: dict[str, str] = _CODES["omop"]["value"]
+"""Tags by the concept id of a language in OMOP."""
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*")
 
 

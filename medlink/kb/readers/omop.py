@@ -16,6 +16,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
 from medlink.kb.readers.common import Format, existing_folder, missing_files_error
+from medlink.language.tags import OMOP_LANGUAGES
 from medlink.records import (
     CODE,
     FSN,
@@ -32,7 +33,6 @@ from medlink.records import (
 
 SOURCE = "OMOP"
 _PREFIX = "OMOP:"
-_LANGUAGES = {"4180186": "en", "4182504": "de", "4182511": "es"}
 _UNKNOWN, _DEFAULT = ("", "0"), "en"  # concept_name is English
 _TAGS = (
     "body structure", "cell", "cell structure", "disorder", "environment", "event", "finding", "medicinal product",
@@ -157,14 +157,14 @@ class _Vocabularies:
                 lines.bad_row("no number, or no name", line)
             elif number not in self.targets:
                 self.problems.skipped["synonym of a concept that is left out"] += 1
-            elif language not in _LANGUAGES and language not in _UNKNOWN:
+            elif language not in OMOP_LANGUAGES and language not in _UNKNOWN:
                 self.problems.skipped["synonym in another language"] += 1
             else:
                 target, vocabulary = self.targets[number]
                 kind = "synonym" if target == number else "maps_to"
                 if vocabulary == "SNOMED" and _TAGGED.fullmatch(text):
                     kind = FSN
-                yield Name(f"{_PREFIX}{target}", text, _LANGUAGES.get(language, ""), kind, vocabulary)
+                yield Name(f"{_PREFIX}{target}", text, OMOP_LANGUAGES.get(language, ""), kind, vocabulary)
 
     def relations(self) -> Iterator[Record]:
         skipped = self.problems.skipped
