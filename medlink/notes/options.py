@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
 from medlink.linking.options import LanguageOption, LinkOptions, PathOption, parse_date
 from medlink.reading.options import FinderOptions
 from medlink.settings import Settings, option
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "brat": ("folders.BratWriter",),
+    "csv": ("rows.CsvWriter", ".csv"),
+    "docbin": ("folders.DocBinWriter",),
+    "fhir": ("fhir.FhirWriter", ".fhir.ndjson"),
+    "jsonl": ("rows.JsonLinesWriter", ".jsonl", ".ndjson"),
+    "note_nlp": ("note_nlp.NoteNlpWriter",),
+    "parquet": ("rows.ParquetWriter", ".parquet"),
+    "text": ("readable.ReadableWriter", ".txt"),
+}
+"""For each format of links its class in :mod:`medlink.notes.writers`, and the endings that name it."""
+if TYPE_CHECKING:
+    _FormatName = str
+else:
+    _FormatName = Literal[tuple(FORMATS)]
 
 
 def linker_options(options: LinkOptions, language: str | None) -> dict[str, Any]:
@@ -34,12 +50,9 @@ class NoteOptions(LinkOptions, FinderOptions):
 
 
 class OutputOptions(Settings):
-    """Options of :func:`medlink.link_notes` for its output.
+    """Options of :func:`medlink.link_notes` for its output; ``format`` is one of ``FORMATS``."""
 
-    ``format`` is the name of a writer in :mod:`medlink.notes.writers`.
-    """
-
-    format: Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet", "text"] | None = option(
+    format: _FormatName | None = option(
         None, "Format of the output  [default: by its ending, else jsonl; text on a terminal]"
     )
     date: Annotated[str | None, AfterValidator(parse_date)] = option(

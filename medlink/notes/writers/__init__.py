@@ -1,24 +1,21 @@
-"""Writers of links. A new format is a class in this folder, and a line in ``_FORMATS``.
+"""Writers of links.
 
+A new format is a class in a file of this folder, and a line in ``FORMATS`` of :mod:`medlink.notes.options`.
 ``base`` has the base classes of text and folder formats, and ``rows`` has the rows of mentions; ``sql`` writes to a
 database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from medlink.errors import ConfigError
 from medlink.files.atomic import format_of_ending
 from medlink.notes.database import is_database_address
-from medlink.notes.options import OutputOptions
+from medlink.notes.options import FORMATS, OutputOptions
 from medlink.notes.writers.base import Failures, FolderWriter, Job, TextWriter, Writer
-from medlink.notes.writers.fhir import FhirWriter
-from medlink.notes.writers.folders import BratWriter, DocBinWriter
-from medlink.notes.writers.note_nlp import NoteNlpWriter
-from medlink.notes.writers.readable import ReadableWriter
-from medlink.notes.writers.rows import CsvWriter, JsonLinesWriter, ParquetWriter
+from medlink.notes.writers.rows import JsonLinesWriter
 from medlink.notes.writers.sql import SqlWriter
 from medlink.records import LinkedMention
 
@@ -33,18 +30,6 @@ __all__ = [
     "create_writer",
 ]
 _NLP = "note_nlp"
-_FORMATS: dict[str, Callable[[str | Path | None], Writer]] = {
-    "brat": BratWriter,
-    "csv": CsvWriter,
-    "docbin": DocBinWriter,
-    "fhir": FhirWriter,
-    "jsonl": JsonLinesWriter,
-    "parquet": ParquetWriter,
-    "text": ReadableWriter,
-}
-_BY_ENDING = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".fhir.ndjson": "fhir", ".parquet": "parquet", ".txt": "text",
-}  # fmt: skip
 
 
 def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
@@ -65,8 +50,10 @@ def create_writer(out: str | Path | None, options: OutputOptions) -> Writer:
         raise ConfigError(f"{out} is the name of a database", remedy=f"write the address sqlite:///{out}")
     if options.out_table is not None:
         raise ConfigError("out_table needs a database", remedy="give the address of one with out, or leave it out")
-    if name == _NLP:
-        return NoteNlpWriter(out, options.date)
     if name is None:
-        name = "jsonl" if out is None else format_of_ending(out, _BY_ENDING, "jsonl")
-    return _FORMATS[name](out)
+        by_ending = {ending: name for name, (_, *endings) in FORMATS.items() for ending in endings}
+        name = "jsonl" if out is None else format_of_ending(out, by_ending, "jsonl")
+    module, _, writer = FORMATS[name][0].partition(".")
+    given = (out, options.date) if name == _NLP else (out,)
+    opened: Writer = getattr(import_module(f"{__name__}.{module}"), writer)(*given)
+    return opened

@@ -22,10 +22,11 @@ from medlink.files.streams import LineFile
 from medlink.index import extend_bundle
 from medlink.kb import Input, KnowledgeBase
 from medlink.mapping.targets import Targets
-from medlink.notes import gold
+from medlink.notes import gold, writers
 from medlink.notes.database import SqlNotes
+from medlink.notes.options import FORMATS, OutputOptions
 from medlink.notes.reading import Fields
-from medlink.notes.writers import LinkedMention, TextWriter
+from medlink.notes.writers import LinkedMention, TextWriter, create_writer
 from tests.notes import tricky
 from tests.notes.writers.conftest import TEXTS, Run
 from tests.reading.bundles import bundle_of
@@ -220,6 +221,17 @@ def test_round_trip(reader: str, run: Run, linked: dict[str, LinkedNote], demo: 
     assert all(TEXTS[row["note"]][row["start"] : row["end"]] == row["text"] for row in found)
     assert any("\n" in row["text"] for row in found)
     assert not list(tmp_path.glob("*.part*"))
+
+
+def test_each_file_of_writers_has_its_formats(tmp_path: Path) -> None:
+    days = {"note_nlp": "2026-11-30"}
+    options = [OutputOptions(format=name, date=days.get(name)) for name in FORMATS]
+    classes = {type(create_writer(tmp_path / "o", each)) for each in options}
+    files = {path.stem for path in Path(writers.__file__).parent.glob("*.py")} - {"__init__", "base", "sql"}
+    assert {each.__module__.rpartition(".")[2] for each in classes} == files
+    assert len(classes) == len(FORMATS)
+    with pytest.raises(ConfigError, match="format is 'xlsx'"):
+        OutputOptions(format="xlsx")
 
 
 def test_note_nlp_has_the_columns_of_the_data_model(run: Run, linked: dict[str, LinkedNote], tmp_path: Path) -> None:
