@@ -10,6 +10,7 @@ import pytest
 import medlink
 
 ROOT = Path(medlink.__file__).parent
+MOST_LINES = 450  # of a file: what grows past it has a second subject
 FLOORS = {
     "lazy": 0,
     "records": 0,
@@ -107,6 +108,11 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
     found = circle({module: imported(text, set(sources)) - {module} for module, text in sources.items()})
     assert not found, " imports ".join(found)
+
+
+def test_no_file_is_long() -> None:
+    lines = {str(path.relative_to(ROOT)): path.read_text("utf-8").count("\n") for path in ROOT.rglob("*.py")}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_a_circle_is_found() -> None:
