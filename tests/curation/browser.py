@@ -7,15 +7,23 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
 
+if has_selenium := find_spec("selenium") is not None:
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.remote.webelement import WebElement
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+else:  # whatever needs a browser is skipped
+    ActionChains = By = Keys = Select = None
+
+__all__ = ["LAPTOP", "PHONE", "ActionChains", "By", "Keys", "Select", "Tab", "driver"]
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --lang=en "
     "--disable-background-networking --disable-component-update --disable-sync --window-size=1280,800"
@@ -86,10 +94,10 @@ class Tab:
 def driver(folder: Path) -> Chrome:
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     service = shutil.which("chromedriver")
-    if not browser or not service:
+    if not browser or not service or not has_selenium:
         if os.environ.get("MEDLINK_REQUIRE_BROWSER"):
-            pytest.fail("MEDLINK_REQUIRE_BROWSER is set, and Chromium or its chromedriver is not installed")
-        pytest.skip("Chromium and its chromedriver are not installed")
+            pytest.fail("MEDLINK_REQUIRE_BROWSER is set, and Chromium, its chromedriver or selenium is not installed")
+        pytest.skip("Chromium, its chromedriver or selenium is not installed")
     options = ChromeOptions()
     options.binary_location = browser
     for flag in (*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"):

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from medlink.cli.kb import kb
 from medlink.clustering import Cluster, Member, Neighbour
@@ -26,7 +23,7 @@ from medlink.curation.review_page import write_cluster_page
 from medlink.kb import KnowledgeBase
 from medlink.records import Candidate
 
-from .browser import LAPTOP, PHONE, Tab
+from .browser import LAPTOP, PHONE, By, Keys, Select, Tab
 from .pages import CLUSTERING, CLUSTERS, HEADER, random_case
 from .test_decisions import LetterEncoder
 from .test_page import ATTACKS

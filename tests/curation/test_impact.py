@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select
 
 import medlink
 from medlink.cli.main import app
@@ -21,7 +19,7 @@ from medlink.index import Bundle, build_bundle, update_bundle
 from medlink.kb import Input, build_kb
 from tests.kb.writers import write_lines
 
-from .browser import LAPTOP, PHONE, Tab
+from .browser import LAPTOP, PHONE, By, Select, Tab
 from .test_page import ATTACKS, Page
 
 # names of each concept in two releases, and tags of the retired ones in the second

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver.common.keys import Keys
 
 from medlink.curation.note_page import write_note_page
 from medlink.index import Bundle
@@ -18,7 +17,7 @@ from medlink.notes.pipeline import LinkedMention, LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.records import Attribute, Candidate, Link, Qualifiers, Value
 
-from .browser import LAPTOP, PHONE, Tab
+from .browser import LAPTOP, PHONE, Keys, Tab
 from .test_page import ATTACKS, Page, data
 
 TABLE = """id	name	language	type	definition	parent	semantic_type

@@ -8,15 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from medlink.curation.decisions import DecisionStore, read_decisions
 from medlink.curation.review import Review
 from medlink.index import Bundle
 
-from .browser import LAPTOP, PHONE, Tab
+from .browser import LAPTOP, PHONE, ActionChains, Keys, Select, Tab
 from .pages import CLUSTERS
 from .reviewed import TEXTS, Linked, code, codes
 from .test_page import ATTACKS

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from medlink.curation.decisions import HEADER, DecisionStore
 from medlink.curation.review import Review
@@ -21,7 +18,7 @@ from medlink.index import Bundle
 from medlink.kb.decision_table import Decision
 from medlink.notes import learning
 from medlink.notes.learned import read_learned
-from tests.curation.browser import PHONE, Tab
+from tests.curation.browser import PHONE, ActionChains, Keys, Select, Tab
 
 from .running import Running, serving
 
