@@ -41,6 +41,8 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     words, tag = laboratory_words(), base(language or _ENGLISH)
     if tag not in words.joins:
         return
+    if marked := words.marked.fullmatch(unit):
+        unit, description = marked[1], f"{description} {marked[2]}"
     unit, second = _split_second(unit, tag)
     timed, time, hour = _split_time(words.noise[tag].sub("", description).strip(_EDGES) or description, tag)
     component, specimen = _split_specimen(timed, tag)

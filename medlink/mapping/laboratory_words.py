@@ -105,6 +105,7 @@ class Words(BaseModel):
     found: Found
     noise: _Patterns
     shares: list[Share]
+    marked: re.Pattern[str]  # units with what the component is measured as
     times: list[Time]
     ratio: Ratio
 
