@@ -35,7 +35,7 @@ class ClusterOptions(Settings):
     """Options of :class:`TermClusterer`."""
 
     threshold: float = option(
-        0.5, "Lowest mean probability of the pairs between two groups that are joined.", gt=0, lt=1
+        0.4, "Lowest mean probability of the pairs between two groups that are joined.", gt=0, lt=1
     )
     neighbours: int = option(30, "Nearest terms that each term is compared with.", ge=1)
     known_at: float = option(0.5, "Lowest score of a known concept.", ge=0, le=1)

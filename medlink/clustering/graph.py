@@ -32,11 +32,6 @@ _NARROWING = (KINDS.index(LATERALITY), KINDS.index(SEX))  # guards for what may 
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
 _PARTS = 32  # parts of the rows; the pairs of one part are in memory at a time
-_PAIRS_PER_TERM = 18  # compared pairs in the lists that the model was fitted on
-_FITTED_SHARE = 0.03  # of synonyms among these pairs
-_TRUST = 0.3  # weight of this share against that of the list
-_MIN_TRUST = 500.0  # pairs; a short list says little about its share
-_BINS, _MAX_LOG_ODDS, _ROUNDS = 4_096, 16.0, 200
 _SCALE = 1 << 20  # weights are summed as multiples of 1 / _SCALE, so that a sum does not depend on its order
 
 
@@ -140,36 +135,7 @@ def build_graph(
                 progress(part.stop, count)
         graph = _concatenate([graph for graph in chain(*zip_longest(graphs, others())) if graph is not None])
     progress(count, count)
-    free = graph.apart == 0
-    adjusted = np.minimum(adjust_to_list(graph.probability[free], count), 1 - np.abs(graph.narrower[free]))
-    certain = graph.probability[free] >= _STATED
-    graph.probability[free] = np.where(certain, np.maximum(adjusted, _STATED), adjusted)
     return graph
-
-
-def adjust_to_list(probability: NDArray[np.float64], terms: int) -> NDArray[np.float64]:
-    """Adjust the probabilities ``(p,)`` of being one concept to the share of synonyms in a list of so many terms.
-
-    The model of pairs was fitted on some lists. Another list may have more synonyms, as the names of a terminology, or
-    nearly none, as a list of codes. Expectation maximisation estimates the share from the probabilities themselves
-    (Saerens, Latinne and Decaestecker 2002, "Adjusting the outputs of a classifier to new a priori probabilities",
-    section 2.2).
-    """
-    probability = np.clip(probability, 1e-9, 1 - 1e-9)
-    log_odds = np.log(probability / (1 - probability))
-    # a round over bins costs the same for a list of any length
-    counts, edges = np.histogram(log_odds, _BINS, (-_MAX_LOG_ODDS, _MAX_LOG_ODDS))
-    centres, fitted = (edges[:-1] + edges[1:]) / 2, np.log(_FITTED_SHARE / (1 - _FITTED_SHARE))
-    pairs = float(_PAIRS_PER_TERM * terms)
-    trusted = _TRUST * pairs + _MIN_TRUST
-    shift = 0.0
-    for _ in range(_ROUNDS):
-        synonyms = counts @ (1 / (1 + np.exp(-centres - shift)))
-        share = (synonyms + trusted * _FITTED_SHARE) / (pairs + trusted)
-        before, shift = shift, float(np.log(share / (1 - share)) - fitted)
-        if abs(shift - before) < 1e-6:
-            break
-    return np.asarray(1 / (1 + np.exp(-log_odds - shift)))
 
 
 def _compare(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -11,7 +9,7 @@ from scipy.spatial.distance import squareform
 
 from medlink.clustering import graph as graph_module
 from medlink.clustering.abbreviations import stated_pairs
-from medlink.clustering.graph import adjust_to_list, average_cut, build_graph, candidate_pairs, components, relabel
+from medlink.clustering.graph import average_cut, build_graph, candidate_pairs, components, relabel
 from medlink.clustering.guards import KINDS
 from medlink.clustering.pair_features import PairFeatures, shipped_model
 from medlink.index.knn_graph import nearest
@@ -20,39 +18,6 @@ from medlink.language.exact import normalise_all
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
 from medlink.records import Name
-
-
-def sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
-
-
-def log_odds(probability: float) -> float:
-    return math.log(probability / (1 - probability))
-
-
-def list_shift(probabilities: list[float], terms: int) -> float:
-    """Expectation maximisation pair by pair, 18 pairs for each term, of which 3 % were synonyms in the fit."""
-    shift, pairs = 0.0, 18 * terms
-    trusted = 0.3 * pairs + 500
-    for _ in range(100):
-        synonyms = sum(sigmoid(log_odds(one) + shift) for one in probabilities)
-        shift = log_odds((synonyms + 0.03 * trusted) / (pairs + trusted)) - log_odds(0.03)
-    return shift
-
-
-def test_probabilities_adjust_to_the_list() -> None:
-    """Many likely pairs raise the probabilities, few lower them; the order of pairs stays."""
-    rng = np.random.default_rng(1)
-    for terms, likely, sign in ((400, 380, 1), (400, 8, -1)):
-        probabilities = np.concatenate([rng.uniform(0.4, 1, likely), rng.uniform(0, 0.1, 1_800)])
-        adjusted = adjust_to_list(probabilities, terms)
-        shift = list_shift(probabilities.tolist(), terms)
-        assert shift * sign > 0.5
-        np.testing.assert_allclose(adjusted, [sigmoid(log_odds(one) + shift) for one in probabilities], atol=1e-3)
-    few = np.array([0.9, 0.5, 0.2])
-    np.testing.assert_allclose(adjust_to_list(few, 5), few, atol=0.05)
-    assert adjust_to_list(np.array([0.0, 1.0]), 5).tolist() == pytest.approx([0, 1], abs=1e-6)
-    assert len(adjust_to_list(np.zeros(0), 0)) == 0
 
 
 @pytest.mark.slow
@@ -100,11 +65,8 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
             narrower = 0.0
         if probability >= 0.01 or narrower:
             edges[pair] = probability, narrower, kind
-    shift = list_shift([probability for probability, _, kind in edges.values() if not kind], count)
     expected = {}
-    for pair, (raw, narrower, kind) in edges.items():
-        adjusted = min(sigmoid(log_odds(raw) + shift), 1 - abs(narrower))
-        probability = raw if kind else max(0.95, adjusted) if raw >= 0.95 else adjusted
+    for pair, (probability, narrower, kind) in edges.items():
         weight = -0.5 if kind else probability
         values = (weight, probability, narrower)
         expected[pair] = (*(pytest.approx(value, abs=1e-3) for value in values), kind, pair in initials)
