@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.clusters import AMBIGUOUS, CONCEPT_COLUMNS, KNOWN, NEW, Clustering, Summary
-from medlink.clustering.concepts import Parents, TermLinker, group_by_concept, resolve_term, unify_ids
-from medlink.clustering.graph import average_cut, build_graph
+from medlink.clustering.concepts import (
+    Parents,
+    TermConcept,
+    TermLinker,
+    group_by_concept,
+    is_name,
+    resolve_terms,
+    score_members,
+    unify_ids,
+)
+from medlink.clustering.graph import Graph, average_cut, build_graph
 from medlink.clustering.graph_clusters import GraphClusters
 from medlink.clustering.pair_features import PairFeatures
 from medlink.clustering.terms import Terms, find_forms
@@ -19,6 +29,7 @@ from medlink.errors import ConfigError
 from medlink.index.knn_graph import nearest
 from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base, language_tag
+from medlink.language.text import is_short
 from medlink.models import Encoder
 from medlink.processes import MIN_FORKED, forked, gc_disabled
 from medlink.records import Link
@@ -96,20 +107,26 @@ class TermClusterer:
         graph = build_graph(rows, cosines, vectors, features, lambda done, total: self._progress("pairs", done, total))
         del features, rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, self.options.threshold)
-        links, reader, known_at = unify_ids(self._link(texts)), GuardReader(), self.options.known_at
-        resolved = [resolve_term(link, language, reader) for link, language in zip(links, languages, strict=False)]
-        empty, concepts = {"language"} if len(table.languages) == 1 else set(), list[str]()
+        empty = {"language"} if len(table.languages) == 1 else set()
         empty |= set() if table.ids else {"id"}
-        if self._linker is not None:
-            group, concepts = group_by_concept(group, resolved, known_at)
         language = base(self.options.prefer_language) or _main_language(table)
-        edges = graph.split(group)
-        del graph  # as large as both
-        clusters = GraphClusters(table, forms, group, vectors, *edges, language, denied)
-        if self._linker is not None:
-            clusters.classify(links, resolved, concepts, known_at, self._parents, reader)
-        else:
+        inside, crossing = graph.split(group)
+        if self._linker is None:
+            del graph  # as large as both
+            clusters = GraphClusters(table, forms, group, vectors, inside, crossing, language, denied)
             empty.update(CONCEPT_COLUMNS)
+        else:
+            links, reader, known_at = unify_ids(self._link(texts)), GuardReader(), self.options.known_at
+            links, resolved = resolve_terms(links, languages, reader)
+            self._follow_long_forms(resolved, texts, inside)
+            near = group
+            group, concepts = group_by_concept(group, resolved, known_at)
+            inside, crossing = graph.split(group)
+            inside = inside.select(near[inside.one] == near[inside.other])
+            del graph
+            scores, weak = score_members(links, group, concepts)
+            clusters = GraphClusters(table, forms, group, vectors, inside, crossing, language, denied | weak)
+            clusters.classify(links, resolved, concepts, scores, known_at, self._parents, reader)
         return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(empty))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -128,6 +145,14 @@ class TermClusterer:
                 links += self._linker.link(texts[start : start + _BATCH])
                 self._progress("concepts", len(links), len(texts))
         return links
+
+    def _follow_long_forms(self, resolved: list[TermConcept], texts: Sequence[str], inside: Graph) -> None:
+        # an abbreviation that is no name of a concept has the concept of its long form, the likeliest last
+        edges = np.flatnonzero(inside.short & (inside.probability >= self.options.threshold))
+        for edge in edges[np.argsort(inside.probability[edges], kind="stable")].tolist():
+            for one, other in permutations((int(inside.one[edge]), int(inside.other[edge]))):
+                if is_short(texts[one]) and not is_short(texts[other]) and resolved[other].best:
+                    resolved[one] = resolved[one] if is_name(resolved[one]) else resolved[other]
 
     def _summary(self, clusters: GraphClusters) -> Summary:
         sizes, statuses = np.diff(clusters.starts), Counter(verdict.status for verdict in clusters.verdicts)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.clustering import clusters
 from medlink.clustering.clusters import MAYBE, Cluster, LazyClusters, Member, Neighbour
-from medlink.clustering.concepts import Parents, TermConcept, classify_cluster, plausible_candidates
+from medlink.clustering.concepts import Parents, TermConcept, classify_cluster
 from medlink.clustering.graph import Graph
 from medlink.clustering.guards import KINDS
 from medlink.clustering.terms import TermForms, Terms
@@ -32,8 +32,8 @@ class GraphClusters(LazyClusters):
 
     ``forms`` are the n nodes of a list, and ``group (n,)`` their groups. ``inside`` has the edges within groups that no
     guard separates, and ``crossing`` those between groups.
-    ``language`` is the base language preferred for representatives, or ``""``; ``denied (n,)`` tells whether a node
-    denies something, as *no fever* does.
+    ``language`` is the base language preferred for representatives, or ``""``; ``unfit (n,)`` tells whether a node
+    represents only a cluster of such nodes, as one that denies something (*no fever*).
 
     Attributes:
         starts: ``(clusters + 1,)`` where the rows of each cluster begin.
@@ -43,16 +43,16 @@ class GraphClusters(LazyClusters):
 
     def __init__(
         self, terms: Terms, forms: TermForms, group: NDArray[np.int64], vectors: NDArray[np.floating[Any]],
-        inside: Graph, crossing: Graph, language: str = "", denied: NDArray[np.bool_] | None = None,
+        inside: Graph, crossing: Graph, language: str = "", unfit: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.terms, self.forms, self._vectors = terms, forms, vectors
         row_group = group[forms.node]
         count = int(group.max(initial=-1)) + 1
-        # a denied term represents only a cluster of denied terms, an abbreviation only one without a longer name
-        denied = np.zeros(len(forms), dtype=bool) if denied is None else denied
+        # an abbreviation represents only a cluster without a longer name
+        unfit = np.zeros(len(forms), dtype=bool) if unfit is None else unfit
         short = np.fromiter((is_short(text) for text in terms.texts), dtype=bool, count=len(terms))
         preferred = np.array([not language or base(tag) in ("", language) for tag in terms.languages], dtype=bool)
-        order = np.lexsort((forms.rank, ~preferred[terms.language], short, denied[forms.node], row_group))
+        order = np.lexsort((forms.rank, ~preferred[terms.language], short, unfit[forms.node], row_group))
         starts = np.searchsorted(row_group[order], np.arange(count + 1))
         weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
         by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
@@ -72,18 +72,14 @@ class GraphClusters(LazyClusters):
         self._scores = np.full(len(forms), np.nan)
 
     def classify(
-        self, links: Sequence[Link], resolved: Sequence[TermConcept], concepts: Sequence[str], known_at: float,
-        parents: Parents | None, reader: GuardReader | None = None,
+        self, links: Sequence[Link], resolved: Sequence[TermConcept], concepts: Sequence[str],
+        scores: NDArray[np.float64], known_at: float, parents: Parents | None, reader: GuardReader | None = None,
     ) -> None:  # fmt: skip
         """Classify each cluster by the links of its representative and of up to nine other forms.
 
-        ``concepts`` has an id for each group, ``links`` and ``resolved`` have an entry for each node.
+        ``concepts`` has an id for each group, ``links``, ``resolved`` and ``scores`` have an entry for each node.
         """
-        scores = self._scores
-        for node, link in enumerate(links):
-            concept = concepts[self._group_of[self.cluster_of_node[node]]]
-            fits = (near.score for near in plausible_candidates(link) if concept in ("", near.concept_id))
-            scores[node] = next(fits, np.nan)
+        self._scores = scores
         for index in range(len(self)):
             rows = self._rows[self.starts[index] : self.starts[index + 1]]
             nodes = list(dict.fromkeys(self.forms.node[rows].tolist()))
@@ -91,8 +87,8 @@ class GraphClusters(LazyClusters):
             if concept:  # the surest members first
                 nodes[1:] = sorted(nodes[1:], key=lambda node: (-scores[node], node))
             language = self.terms.languages[self.terms.language[rows[0]]]
-            some, equal = [links[node] for node in nodes[:_MAX_CLASSIFIED]], resolved[nodes[0]].equal
-            self.verdicts.append(classify_cluster(some, equal, concept, known_at, parents, language, reader))
+            some, term = [links[node] for node in nodes[:_MAX_CLASSIFIED]], resolved[nodes[0]]
+            self.verdicts.append(classify_cluster(some, term, concept, known_at, parents, language, reader))
         known = np.array([verdict.concept_id is not None for verdict in self.verdicts], dtype=bool)
         self.broader[known] = -1  # the terminology has the parents of a known concept
         for index, verdict in enumerate(self.verdicts):

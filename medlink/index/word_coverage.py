@@ -115,7 +115,8 @@ class WordKinds:
 class TextFeatures(FeatureStore):
     """The word features of n texts; ``languages`` are BCP 47 or ``None``.
 
-    A feature weighs :func:`medlink.index.word_features.smooth_idf` of the texts that have it.
+    A feature weighs :func:`medlink.index.word_features.smooth_idf` of the texts that have it. ``kinds`` are those of
+    :class:`WordKinds`.
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
@@ -123,7 +124,10 @@ class TextFeatures(FeatureStore):
         is_thing: ``(n,)`` whether a text has a word that is more than a quality, a measure or the like.
     """
 
-    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: LexiconForms) -> None:
+    def __init__(
+        self, texts: Sequence[str], languages: Sequence[str | None], forms: LexiconForms,
+        kinds: Mapping[str, Sequence[str]] = KINDS,
+    ) -> None:  # fmt: skip
         lexicon = len(forms.names)
         analyser, extractor = BatchAnalyser(LexicalAnalyser(forms)), FeatureExtractor(lexicon)
         parts, words = [], 0
@@ -140,12 +144,12 @@ class TextFeatures(FeatureStore):
         arrays = (ends, feature_ends, features.weight, features.feature.astype(np.int32), features.share, weights)
         super().__init__(dict(zip(ARRAYS, arrays, strict=True)))
         self.forms = forms
-        kinds = self._kinds = WordKinds(forms, KINDS)
-        is_unknown = kinds.of_words(features) == kinds.names.index(UNKNOWN_WORD)
+        self._kinds = WordKinds(forms, kinds)
+        is_unknown = self._kinds.of_words(features) == self._kinds.names.index(UNKNOWN_WORD)
         unknown = np.bincount(features.text[is_unknown], features.weight[is_unknown], len(texts))
         owner = features.text[features.word]
         self.is_finding, self.is_thing = (
-            any_of_group(owner, kinds.of_features(features, wanted), len(texts))
+            any_of_group(owner, self._kinds.of_features(features, wanted), len(texts))
             for wanted in (("finding",), ("finding", "body", "substance", UNKNOWN_WORD, ""))
         )
         total = np.bincount(features.text, features.weight, len(texts))

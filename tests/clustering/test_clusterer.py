@@ -250,6 +250,24 @@ def test_an_ambiguous_representative() -> None:
     assert by_term(cluster(["fever", "Fieber", "Fieber"], linker=linker))["fever"].status == "new"
 
 
+@pytest.mark.slow
+def test_an_abbreviation_follows_its_long_form() -> None:
+    terms = ["AKI", "acute kidney injury", "AKI"]
+    for own in ("", "C2 0.9", "C1 0.2"):
+        (only,) = cluster(terms, linker=DictionaryLinker(acute_kidney_injury="C1 0.9", AKI=own)).clusters
+        assert (only.concept_id, only.representative) == ("C1", "acute kidney injury")
+        assert [member.joined_by for member in only.members] == ["", "abbreviation"]
+    named = cluster(terms, linker=DictionaryLinker(acute_kidney_injury="C1 0.9", AKI="C2 0.9 exact"))
+    assert [one.concept_id for one in named.clusters] == ["C2", "C1"]
+
+
+def test_the_representative_of_a_known_cluster() -> None:
+    """A frequent term that scores clearly less does not represent it."""
+    linker = DictionaryLinker(wrist="C1 0.6", fever="C1 0.9", Fieber="C1 0.9")
+    found = cluster(["wrist", "wrist", "fever", "Fieber"], linker=linker).clusters[0]
+    assert [(m.term, m.joined_by) for m in found.members[1:]] == [("Fieber", "embedding"), ("wrist", "same concept")]
+
+
 def test_two_concepts_split_a_group() -> None:
     found = cluster(["fever", "Fieber"], linker=DictionaryLinker(fever="C1 0.9 exact", Fieber="C2 0.9 exact"))
     one, other = found.clusters

@@ -29,7 +29,7 @@ def above(concept: str) -> list[tuple[str, str]]:
 def classify(
     links: Sequence[Link], concept: str = "", known_at: float = 0.5, parents: Parents | None = None
 ) -> Cluster:
-    return concepts.classify_cluster(links, resolve_term(links[0]).equal, concept, known_at, parents)
+    return concepts.classify_cluster(links, resolve_term(links[0]), concept, known_at, parents)
 
 
 def resolved_as(*best: tuple[str, float] | None) -> list[TermConcept]:
@@ -52,6 +52,48 @@ def test_resolve_a_term() -> None:
     near = candidate("C1", 0.9, "Chronic pain"), candidate("C2", 0.6, "Acute ache")
     assert resolve_term(Link("acute pain", near)) == TermConcept()
     assert resolve_term(Link("acute pain", (replace(near[0], route="exact"), near[1]))).best is not None
+
+
+def test_parts_and_broader_names() -> None:
+    def read(term: str, *names: str, route: str = "words") -> tuple[list[str], list[str]]:
+        link = Link(term, tuple(replace(candidate(name, 0.8, name, route), language="") for name in names))
+        ((kept, broader),) = concepts.read_parts([link], [""])
+        assert resolve_term(kept, broader=broader).broader in (None, *kept.candidates)
+        return [one.concept_id for one in kept.candidates], sorted(broader)
+
+    assert read("left arm", "Left", "Arm") == (["Arm"], ["Arm"])
+    assert read("arm pain", "Arm", "Pain") == (["Pain"], ["Pain"])
+    assert read("renale Anämie", "Anaemia", "Renal failure") == (["Anaemia", "Renal failure"], ["Anaemia"])
+    assert read("dolor torácico atípico", "Chest pain") == (["Chest pain"], ["Chest pain"])
+    assert read("Belastungsdyspnoe", "Dyspnea") == (["Dyspnea"], ["Dyspnea"])
+    # general words narrow nothing, and a name is a name
+    assert read("patient with fever", "Fever") == (["Fever"], [])
+    for route in ("exact", "inflected", "learned"):
+        assert read("renal anaemia", "Anaemia", route=route) == (["Anaemia"], [])
+    # neither the first nor the last word
+    assert read("severe chest pain at night", "Chest pain")[1] == []
+    assert concepts.read_parts([], []) == concepts.read_parts([Link("x")], [""])[1:] == []
+
+
+def test_a_narrower_term_is_new_below_the_concept() -> None:
+    anaemia = candidate("C1", 0.9, "anaemia", "words")
+    for term in ("renal anaemia", "left anaemia"):
+        resolved = resolve_term(Link(term, (anaemia,)), broader={"C1"})
+        assert resolved == TermConcept(broader=anaemia)
+        found = concepts.classify_cluster([Link(term, (anaemia,))], resolved, "", 0.5, None)
+        assert (found.status, found.parent_id, found.score) == ("new", "C1", 0.9)
+    # a guard for anything but sides and sexes
+    assert resolve_term(Link("no anaemia", (anaemia,)), broader={"C1"}) == TermConcept()
+    # a less likely candidate is the parent too
+    near = candidate("C2", 0.31, "relieved by anaemia", "words")
+    assert resolve_term(Link("renal anaemia", (near, replace(anaemia, score=0.1))), broader={"C1"}).broader is not None
+
+
+def test_score_the_members_of_a_group() -> None:
+    links = [Link("x", (candidate("C2", 0.9), candidate("C1", score))) for score in (0.9, 0.76, 0.74)]
+    scores, weak = concepts.score_members([*links, Link("x")], np.array([0, 0, 0, 1]), ["C1", ""])
+    np.testing.assert_equal(scores, [0.9, 0.76, 0.74, np.nan])
+    assert weak.tolist() == [False, False, True, False]
 
 
 def test_group_by_concept() -> None:

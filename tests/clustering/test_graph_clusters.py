@@ -48,7 +48,7 @@ def test_a_denied_term_represents_no_cluster_with_an_affirmed_one() -> None:
     none = np.array([], dtype=np.int64)
     graph = Graph(none, none, none.astype(float), none.astype(np.uint8), none.astype(bool), none.astype(float))
     vectors = np.eye(len(texts), dtype=np.float32)
-    found = GraphClusters(terms, find_forms(terms), group, vectors, *graph.split(group), denied=denied)
+    found = GraphClusters(terms, find_forms(terms), group, vectors, *graph.split(group), unfit=denied)
     assert {one.representative for one in found} == {"malaria", "keine Ruhr", "gouty arthritis", "ohne Scharlach"}
 
 
@@ -126,7 +126,8 @@ def classified(found: GraphClusters, parents: Parents | None, concepts: list[str
         )
         links.append(Link(name, near))
         resolved.append(TermConcept(equal=near) if len(near) > 1 else TermConcept(*near))
-    found.classify(links, resolved, concepts, 0.5, parents)
+    scores = np.array([0.8 if link.candidates else np.nan for link in links])
+    found.classify(links, resolved, concepts, scores, 0.5, parents)
     return {one.representative: one for one in found}
 
 
