@@ -14,15 +14,16 @@ FOLDER is an encoder that was trained on TABLE alone, so all other names are new
   reports.
 
 *Same* is fitted on all pairs that no guard separates, and its trees on those that may be synonyms. *Narrower* is fitted
-on pairs in which one term has all words of the other and more. It leaves out pairs of one concept from lists that
-people wrote: an annotator who links *stage II colorectal cancer* to colorectal cancer does not deny that it is
-narrower.
+with the built-in encoder, on pairs in which one term has all words of the other and more, of lists that people wrote
+and of the ontologies. It leaves out pairs of one concept from lists that people wrote: an annotator who links *stage II
+colorectal cancer* to colorectal cancer does not deny that it is narrower.
 """
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,24 +137,52 @@ class _Base(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-lea
         return np.stack([1 - probability, probability], axis=1)
 
 
-def fit_both(same: Parts, narrower: Parts) -> str:
-    """Fit the model on columns, classes and weights of several lists, and return it as JSON."""
-    all_same, all_narrower = (
-        tuple(np.concatenate(some) for some in zip(*parts, strict=True)) for parts in (same, narrower)
-    )
-    odds = float(np.average(all_narrower[1], weights=all_narrower[2]))
+def fit_narrower(parts: Parts) -> PairClassifier:
+    """Fit trees on columns, classes and weights of several lists."""
+    columns, found, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+    odds = float(np.average(found, weights=weights))
     before = PairClassifier(NARROWER, round(float(np.log(odds / (1 - odds))), 4))
-    models = {
-        # slower, because trees learn the lists that people wrote by heart
-        "same": boost(fit(SAME, *all_same), 0.07, 0.4, *all_same),
-        "narrower": boost(before, 0.1, 1.0, *all_narrower),
-    }
+    return boost(before, 0.1, 1.0, columns, found, weights)
+
+
+def as_json(**models: PairClassifier) -> str:
+    """The model file, with a tree on each line."""
     rows = []
     for key, model in models.items():
         raw = model.to_dict()
         trees = ",\n".join(map(json.dumps, raw.pop("trees")))
         rows.append(f'"{key}": {json.dumps(raw)[:-1]}, "trees": [\n{trees}\n]}}')
     return "{" + ",\n".join(rows) + "}\n"
+
+
+def weights_of(found: Judged, share: float = 1.0) -> NDArray[np.float64]:
+    """Weights of the pairs of a list, which grow with the root of their number."""
+    count = len(found.relation)
+    return np.full(count, share * 100 / np.sqrt(count))
+
+
+def made_lists(met: str, rng: random.Random) -> Iterator[tuple[str, TermList]]:
+    """Lists of names of the ontologies, without the names that ``clustering.py ordo`` reports."""
+    never, reported = names_met(met), {text.lower() for text, _, _ in ordo_names()}
+    for name in ONTOLOGIES:
+        for lonely in _LONELY:
+            listed = made(name, never, rng, size=_TERMS, lonely=lonely)
+            rows = [row for row in listed.rows if row[0].lower() not in reported]
+            yield name, TermList(rows, listed.broader)
+
+
+def narrower_parts(encoder: Encoder, met: str, rng: random.Random) -> Parts:
+    """Pairs in which one term has all words of the other and more, in both orders."""
+    parts = Parts()
+    lists = [(True, judged(listed, encoder, tagged=False)) for listed in written_by_people("fit").values()]
+    lists += [(False, judged(listed, encoder, rng.random() < 0.5)) for _, listed in made_lists(met, rng)]
+    for people, found in lists:
+        weights = weights_of(found)
+        for pairs, is_narrower in ((found.pairs, ONE_NARROWER), (found.pairs.swapped(), OTHER_NARROWER)):
+            selected = pairs.may_be_narrower[:, 0] & ~(people & (found.relation == IS_SAME))
+            columns = pairs.select(selected).narrower()
+            parts.append((columns, found.relation[selected] == is_narrower, weights[selected]))
+    return parts
 
 
 @click.command()
@@ -165,40 +194,28 @@ def main(apart: str, met: str, out: Path, seed: int) -> None:
     """Fit and write the model."""
     rng = random.Random(seed)
     encoders = load_encoder(), load_encoder(apart)
-    same, narrower = Parts(), Parts()
+    same = Parts()
 
-    def take(found: Judged, share: float, people: bool, hierarchy: bool = True) -> None:
-        """Add the pairs of a list, with a weight that grows with the root of their number."""
-        count = len(found.relation)
-        weights = np.full(count, share * 100 / np.sqrt(count))
-        same.append((found.pairs.same(), found.relation == IS_SAME, weights))
-        for pairs, is_narrower in ((found.pairs, ONE_NARROWER), (found.pairs.swapped(), OTHER_NARROWER)):
-            selected = pairs.may_be_narrower[:, 0] & ~(people & (found.relation == IS_SAME))
-            if not hierarchy:
-                continue
-            narrower.append(
-                (pairs.select(selected).narrower(), found.relation[selected] == is_narrower, weights[selected] / share)
-            )
+    def take(found: Judged, share: float) -> None:
+        same.append((found.pairs.same(), found.relation == IS_SAME, weights_of(found, share)))
 
     for name, listed in written_by_people("fit").items():
         for one in (listed, *(thinned(listed, rng) for _ in range(_THINNED))):
             for encoder in encoders:
-                take(judged(one, encoder, tagged=False), 1, people=True)
+                take(judged(one, encoder, tagged=False), 1)
         click.echo(f"{name}: {len(listed.rows)} terms", err=True)
     for name, listed in code_lists(rng, _TERMS).items():
         for encoder in encoders:
-            take(judged(listed, encoder, rng.random() < 0.5), _OF_CODES, people=True, hierarchy=False)
+            take(judged(listed, encoder, rng.random() < 0.5), _OF_CODES)
         click.echo(f"{name}: {len(listed.rows)} terms", err=True)
-    never, reported = names_met(met), {text.lower() for text, _, _ in ordo_names()}
-    for name in ONTOLOGIES:
-        for lonely in _LONELY:
-            listed = made(name, never, rng, size=_TERMS, lonely=lonely)
-            rows = [row for row in listed.rows if row[0].lower() not in reported]
-            take(
-                judged(TermList(rows, listed.broader), encoders[1], rng.random() < 0.5), _OF_TERMINOLOGIES, people=False
-            )
+    for name, listed in made_lists(met, rng):
+        take(judged(listed, encoders[1], rng.random() < 0.5), _OF_TERMINOLOGIES)
         click.echo(name, err=True)
-    out.write_text(fit_both(same, narrower), encoding="utf-8")
+    narrower = narrower_parts(encoders[0], met, random.Random(seed))
+    columns = tuple(np.concatenate(some) for some in zip(*same, strict=True))
+    # slower, because trees learn the lists that people wrote by heart
+    model = boost(fit(SAME, *columns), 0.07, 0.4, *columns)
+    out.write_text(as_json(same=model, narrower=fit_narrower(narrower)), encoding="utf-8")
 
 
 if __name__ == "__main__":

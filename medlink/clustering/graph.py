@@ -27,7 +27,8 @@ _MIN_COSINE = 0.35
 _FORBIDDEN = -0.5  # weight of a pair that a guard separates
 _STATED = 0.95  # probability of a pair that the list states, as "long form (ABC)" does
 _MIN_PROBABILITY = 0.01
-_MIN_NARROWER, _MIN_UNSPELLED = 0.54, 0.8  # the second one if the narrower term does not spell the broader one
+# lowest probability of *narrower* for terms that do not spell the broader one, do so at an end, or as end of a compound
+_LEAST_NARROWER = np.array([0.8, 0.5, 0.45])
 _NARROWING = (KINDS.index(LATERALITY), KINDS.index(SEX))  # guards for what may also narrow a term: *left leg pain*
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
@@ -154,14 +155,11 @@ def _compare(
         explained, _, stated = features.abbreviations.lookup(*ends)
         probability = np.maximum(model.same_probability(pairs), np.where(stated, _STATED, 0))
         narrower[stated | ((apart > 0) & ~np.isin(apart, _NARROWING))] = 0
-        # a pair is either the same or narrower, whichever is likelier
-        likelier = np.abs(narrower) > probability
-        probability[likelier] = np.minimum(probability[likelier], 1 - np.abs(narrower[likelier]))
         certainty = np.abs(narrower)
-        weak = np.flatnonzero((certainty >= _MIN_NARROWER) & (certainty < _MIN_UNSPELLED))
+        weak = np.flatnonzero((certainty >= _LEAST_NARROWER[-1]) & (certainty < _LEAST_NARROWER[0]))
         below, above = np.where(narrower[weak] > 0, (ends[0][weak], ends[1][weak]), (ends[1][weak], ends[0][weak]))
-        narrower[weak[~features.spells(below, above)]] = 0
-        narrower[certainty < _MIN_NARROWER] = 0
+        narrower[weak[certainty[weak] < _LEAST_NARROWER[features.spelled(below, above)]]] = 0
+        narrower[certainty < _LEAST_NARROWER[-1]] = 0
         part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.select((part.probability >= _MIN_PROBABILITY) | (narrower != 0)))
     return _concatenate(parts)

@@ -178,13 +178,11 @@ class PairFeatures:
             narrower.append(covers & is_thing[wider] & (is_finding[wider] | ~is_finding[row]))
         return Pairs(values, *sides, np.stack(narrower, axis=1))
 
-    def spells(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell whether ``one`` of each pair ``(p,)`` has the words of ``other``, or begins or ends with its letters."""
+    def spelled(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tell whether ``one`` of each pair ``(p,)`` begins or ends with ``other``: 1, or 2 in one word."""
         texts = ([self._norms[at] for at in ends.tolist()] for ends in (one, other))
-        return np.fromiter(
-            (a.startswith(b) or a.endswith(b) or set(b.split()) <= set(a.split()) for a, b in zip(*texts, strict=True)),
-            bool,
-        )
+        found = ((a.startswith(b) or a.endswith(b)) * (1 + (" " not in a)) for a, b in zip(*texts, strict=True))
+        return np.fromiter(found, np.int64)
 
     def _per_term(self, rows: NDArray[np.int64], side: TextCoverage) -> NDArray[np.float32]:
         ends = side.first_word, side.last_word, self._words[rows], side.covered > _COVERED

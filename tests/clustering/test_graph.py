@@ -54,14 +54,9 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         narrower = float(below[number] if below[number] > 0 else -above[number])
         if (kind and KINDS[kind] not in ("laterality", "sex")) or pair in stated:
             narrower = 0.0
-        if abs(narrower) > probability:
-            probability = min(probability, 1 - abs(narrower))
         below_text, above_text = (norms[at] for at in (pair if narrower > 0 else pair[::-1]))
-        spelled = set(above_text.split()) <= set(below_text.split()) or above_text in (
-            below_text[: len(above_text)],
-            below_text[-len(above_text) :],
-        )
-        if abs(narrower) < (0.54 if spelled else 0.8):
+        spelled = above_text in (below_text[: len(above_text)], below_text[-len(above_text) :])
+        if abs(narrower) < (0.8 if not spelled else 0.5 if " " in below_text else 0.45):
             narrower = 0.0
         if probability >= 0.01 or narrower:
             edges[pair] = probability, narrower, kind

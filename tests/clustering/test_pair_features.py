@@ -160,7 +160,7 @@ def test_what_a_term_spells() -> None:
     texts = ["Eisenmangelanämie", "Anämie", "arthritis of the knee", "knee arthritis", "dolor lumbar", "dolor", "pain"]
     features = PairFeatures(texts, [""] * 7, np.zeros((7, 3), dtype=np.float32))
     ends = np.array([0, 1, 2, 3, 4, 5, 4]), np.array([1, 0, 3, 2, 5, 4, 6])
-    assert features.spells(*ends).tolist() == [True, False, True, False, True, False, False]
+    assert features.spelled(*ends).tolist() == [2, 0, 0, 0, 1, 0, 0]
 
 
 @pytest.mark.slow
