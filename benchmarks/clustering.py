@@ -143,7 +143,7 @@ def split(names: Path, out: Path) -> None:
 
 
 @main.command()
-@click.option("--threshold", multiple=True, type=float, default=(0.5, 0.4), show_default=True)
+@click.option("--threshold", multiple=True, type=float, default=(0.4, 0.5), show_default=True)
 def lists(threshold: tuple[float, ...]) -> None:
     """Print the table of what people wrote, beside its rivals; no weight was fitted on these lists."""
     from cluster_lists import written_by_people
