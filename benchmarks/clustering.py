@@ -31,7 +31,7 @@ from open_data import TERMINOLOGIES, hpo_dictionary, ordo_dictionary
 
 from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.guards import COMPARED, KINDS, Guards
-from medlink.evaluation.clusters import PartitionMeasures, measure_partition
+from medlink.evaluation.clusters import PartitionMeasures, best_average_linkage, equal_letters, measure_partition
 from medlink.index import build_bundle
 from medlink.index.knn_graph import nearest
 from medlink.kb import Input, build_kb
@@ -103,16 +103,6 @@ def clustered(rows: list[Row], encoder: Encoder, *, languages: bool, **options: 
     return [place[text] for text, _, _ in rows]
 
 
-def linkage(vectors: NDArray[np.float32], rows: list[Row]) -> PartitionMeasures:
-    """Average linkage over the cosine of all pairs, cut where the pair F1 is best: no user knows where that is."""
-    from scipy.cluster.hierarchy import average, fcluster
-
-    cosines = np.clip(vectors @ vectors.T, -1, 1)
-    tree = average(1 - cosines[np.triu_indices(len(vectors), 1)])
-    found = [measure(fcluster(tree, 1 - at, "distance").tolist(), rows) for at in np.arange(0.05, 0.96, 0.025)]
-    return max(found, key=lambda one: one.pair_f1)
-
-
 def tfidf(texts: list[str]) -> NDArray[np.float32]:
     """Character TF-IDF of length 1 (char_wb, three letters)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -153,14 +143,14 @@ def lists(threshold: tuple[float, ...]) -> None:
     click.echo("|---|---:|---|---:|---:|---:|---:|---:|")
     means: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for name, (rows, _) in written_by_people("report").items():
-        texts = [row[0] for row in rows]
+        texts, concepts = [row[0] for row in rows], [row[2] for row in rows]
         found = {
             f"medlink, {at}": measure(clustered(rows, encoder, languages=False, threshold=at), rows) for at in threshold
         }
         found |= {
-            "its encoder, average linkage, best cut": linkage(encoder.encode(texts), rows),
-            "character TF-IDF, average linkage, best cut": linkage(tfidf(texts), rows),
-            "same letters": measure(["".join(filter(str.isalnum, text.lower())) for text in texts], rows),
+            "its encoder, average linkage, best cut": best_average_linkage(encoder.encode(texts), concepts),
+            "character TF-IDF, average linkage, best cut": best_average_linkage(tfidf(texts), concepts),
+            "same letters": measure_partition(equal_letters(texts), concepts),
         }
         size = f"{len(rows):,}, {len({row[2] for row in rows}):,}"
         for title, one in found.items():

@@ -18,9 +18,10 @@ from pydantic import AfterValidator
 
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.names import read_clusters, read_dictionary
+from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary
 from medlink.evaluation.task import Report, Run, Sampled, Task, step
 from medlink.index.knn_graph import nearest
+from medlink.models import load_encoder
 from medlink.records import Result
 from medlink.settings import option
 
@@ -28,6 +29,8 @@ Groups = Sequence[str | Collection[str] | Collection[int]]
 """One or more concepts of each name."""
 _CHUNK, _ROWS = 1 << 18, 512  # pairs and names compared at a time
 _MAX_STEPS = 1000
+_CUTS = np.arange(0.05, 0.96, 0.025)  # cosines
+_MOST_LINKED = 10_000  # terms of a baseline that compares all pairs: 0.8 GB
 NEIGHBOURS = 50
 """Neighbours of each name; CODER++ leaves its m open."""
 THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
@@ -178,6 +181,7 @@ class PartitionTask(Task):
     inputs: ClassVar = ("predicted", "gold")
     needs_encoder: ClassVar[bool] = False
     has_items: ClassVar[bool] = False
+    baselines: bool = option(False, "Add equal letters, and average linkage of the built-in encoder at its best cut.")
 
     def measure(self, run: Run) -> Report:
         predicted, gold = run.paths
@@ -206,8 +210,44 @@ class PartitionTask(Task):
             "B-cubed": (scores.bcubed_precision, scores.bcubed_recall, scores.bcubed_f1),
             "pairs of two languages": (None, scores.cross_lingual_recall, None),
         }
+        for name, of in self._baselines(both).items():
+            measures[f"pairs, {name}"] = (of.pair_precision, of.pair_recall, of.pair_f1)
+            measures[f"B-cubed, {name}"] = (of.bcubed_precision, of.bcubed_recall, of.bcubed_f1)
         table = [{"measure": name, **dict(zip(("P", "R", "F1"), row, strict=True))} for name, row in measures.items()]
         return Report(head, table, problems=run.problems)
+
+    def _baselines(self, names: Dictionary) -> dict[str, PartitionMeasures]:
+        if not self.baselines:
+            return {}
+        if len(names) > _MOST_LINKED:
+            problem = f"{len(names):,} terms, of which the baseline would compare all pairs"
+            raise ConfigError(problem, remedy=f"leave baselines out, or give at most {_MOST_LINKED:,} terms")
+        return {
+            "equal letters": measure_partition(equal_letters(names.texts), names.owners, names.languages),
+            "average linkage": best_average_linkage(load_encoder().encode(names.texts), names.owners, names.languages),
+        }
+
+
+def best_average_linkage(
+    vectors: NDArray[np.float32], concepts: Groups, languages: Sequence[str | Collection[str]] | None = None
+) -> PartitionMeasures:
+    """Measure average linkage over the cosine of all pairs, cut where the pair F1 is best, which no user knows.
+
+    ``vectors (n, d)`` have unit length. Time and memory are quadratic in n.
+    """
+    from scipy.cluster.hierarchy import average, fcluster
+
+    if len(vectors) < 2:
+        return measure_partition(["1"] * len(vectors), concepts, languages)
+    cosines = np.clip(vectors @ vectors.T, -1, 1)
+    tree = average(1 - cosines[np.triu_indices(len(vectors), 1)])
+    cuts = (fcluster(tree, 1 - at, "distance").astype(str).tolist() for at in _CUTS)
+    return max((measure_partition(cut, concepts, languages) for cut in cuts), key=lambda one: one.pair_f1)
+
+
+def equal_letters(texts: Sequence[str]) -> list[str]:
+    """Cluster terms that are equal but for case and what is no letter or digit."""
+    return ["".join(filter(str.isalnum, text.casefold())) or text for text in texts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 import medlink
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation import TASKS
+from medlink.evaluation import TASKS, clusters
 from medlink.kb import Input, build_kb
 from tests.cli.runner import write
 from tests.evaluation.commands import noise, rows, run
@@ -100,7 +100,7 @@ def test_each_option_of_a_task_changes_the_report(files: Path, demo_path: Path, 
             assert run(*words, *more).stdout != base, (words, more)
 
 
-def test_partition(files: Path, tmp_path: Path) -> None:
+def test_partition(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predicted = files / "clusters.tsv"
     assert run("partition", predicted, files / "gold.tsv").stdout.splitlines() == [
         "3 terms in 1 clusters, 1.000 of those of several terms mixed; "
@@ -110,6 +110,13 @@ def test_partition(files: Path, tmp_path: Path) -> None:
         "B-cubed                 0.556  1.000  0.714",
         "pairs of two languages  -      1.000  -",
     ]
+    rivals = run("partition", predicted, files / "gold.tsv", "--baselines").stdout.splitlines()[-4:]
+    assert [row.rsplit(maxsplit=3)[0] for row in rivals] == [
+        f"{measure}, {name}" for name in ("equal letters", "average linkage") for measure in ("pairs", "B-cubed")
+    ]
+    monkeypatch.setattr(clusters, "_MOST_LINKED", 2)
+    with pytest.raises(ConfigError, match=r"3 terms, of which .* all pairs\. Remedy: leave baselines out"):
+        run("partition", predicted, files / "gold.tsv", "--baselines")
     gold, parted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
     gold.write_text("id\tname\tlanguage\nA\tgift\ten\nA\tleft  arm\ten\nB\tgift\tde\nB\tVenenum\tde\n", "utf-8")
     lines = "1\tgift\ten\n1\tleft arm\ten\n2\tVenenum\tde\n"

@@ -10,6 +10,7 @@ import pytest
 from medlink.errors import ConfigError
 from medlink.evaluation import clusters as module
 from medlink.evaluation import measure_partition, sweep
+from medlink.evaluation.clusters import best_average_linkage, equal_letters
 from tests.evaluation.commands import random_groups
 
 
@@ -92,6 +93,14 @@ def test_languages_decide_only_the_cross_lingual_share() -> None:
     for languages, recall in cases:
         found = measure_partition(["1", "1", "2"], ["A", "A", "A"], languages)  # type: ignore[arg-type]  # mixed kinds
         assert found.cross_lingual_recall == recall
+
+
+def test_baselines_by_hand() -> None:
+    vectors = np.array([[1, 0], [0.96, 0.28], [0, 1]], dtype=np.float32)
+    best = best_average_linkage(vectors, ["A", "A", "B"])
+    assert (best.clusters, best.pair_f1, best.bcubed_f1) == (2, 1, 1)
+    assert best_average_linkage(vectors[:1], ["A"]).clusters == 1
+    assert equal_letters(["Vitamin-D", "vitamin d", "--", "Straße"]) == ["vitamind", "vitamind", "--", "strasse"]
 
 
 def test_partition_refusals() -> None:
