@@ -118,9 +118,15 @@ class TruncationReader:
         entries = chain.from_iterable(self._index.entries_of(name, self._selection) for name in short)
         alike = [entry for entry in entries if _has_words(entry.text, cut)]
         if len({entry.concept_id for entry in alike}) != 1:
-            return self._by_family(content), bool(names)
+            return self._by_phrase(phrases) or self._by_family(content), bool(names)
         own = [entry for entry in alike if base(entry.language) == self._base]
         return min((entry.text for entry in own or alike), key=lambda text: (len(text), text)), bool(names)
+
+    def _by_phrase(self, phrases: NDArray[np.int64]) -> str | None:
+        """The headword of the one phrase of the lexicon that a span shortens: *chron. Niereninsuffizienz*."""
+        known = np.unique(phrases)
+        name = self._forms.names[known[0]] if len(known) == 1 else None
+        return name if name and self._index.lookup(name, self._scanner.language, self._selection) else None
 
     def _by_family(self, content: Sequence[tuple[WordEntry, bool]]) -> str | None:
         """The span with whole words of the lexicon, the shortest first, that is a name by word families."""

@@ -13,7 +13,8 @@ from tests.reading.bundles import bundle_of, cases, mentions, presence
 NAMES = [
     "Chronic bronchitis", "Complete right bundle branch block", "Mitral regurgitation", "Macular degeneration",
     "Gallbladder wall thickening", "Ventriculomegaly", "Distended neck veins", "Nausea", "Vomiting", "Diarrhea",
-    "Anemia", "Leukocytosis", "Headache", "Fever",
+    "Anemia", "Leukocytosis", "Headache", "Fever", "Chronic kidney disease", "Chronic renal failure",
+    "Renal insufficiency",
 ]  # fmt: skip
 IDS = {name: f"X:{number}" for number, name in enumerate(NAMES)}
 
