@@ -29,6 +29,7 @@ _DATE = 12  # most words of the date of a heading
 _FEW = 3  # least words and marks of a line that begins a new section after one of relatives
 _NO_HEADING = frozenset(".,;?!")
 _CLOSING = frozenset(".,;")
+_COUNTED = re.compile(r"\d+(?:[.,/]\d+)*([^\W\d]*)")  # a number and perhaps its unit
 _ROW = re.compile(r"^[^\t\n]+(\t)[^\t\n]+$", re.MULTILINE)  # two cells
 _QUESTION = 8  # most words and marks of a question in a form
 _REVIEW, _EXAMINATION, _RESULTS, _FAMILY = "review", "examination", "results", "family_history"
@@ -241,7 +242,7 @@ class Sections:
     next heading. A section that begins in the line of its heading and qualifies all its mentions ends with the
     paragraph, because notes do not mark the end of such a section. A section of relatives, risks or prevention ends
     with its line, or before the next label with a colon, because each line or label about relatives names them. So does
-    a section of allergies, unless its list goes on with bullets.
+    a section of allergies, unless its list goes on with bullets, and before a sentence with a dose.
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
@@ -351,7 +352,10 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
         ended = (
             place for place in breaks[at:] if place >= end or (stops[place] and item_start(layout, place) == place)
         )
-        return min(next(ended, end), end)
+        end = min(next(ended, end), end)
+        sentences = [place for place in range(start + 1, end) if stops[place]]
+        dosed = (place for place, close in pairwise([*sentences, end]) if _has_dose(layout, place, close))
+        return next(dosed, end)
     if effects()[kind].experiencer == "family" or effects()[kind].temporality == "hypothetical":
         stop = stops.find(1, start + 1, end)
         while stop >= 0:
@@ -359,6 +363,17 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
                 return stop
             stop = stops.find(1, stop + 1, end)
     return end
+
+
+def _has_dose(layout: Layout, start: int, end: int) -> bool:
+    """Whether words give the dose of a drug: "Metformin 500 mg", "Metformin 1-0-1"."""
+    lows = [word.low for word in layout.words[start:end]]
+    for at, low in enumerate(lows):
+        unit, second, dash = [*lows[at + 1 : at + 4], "", "", ""][:3]
+        number = _COUNTED.fullmatch(low)
+        if number and ((number[1] or unit) in layout.rules.doses or (unit == dash == "-" and is_number(second))):
+            return True
+    return False
 
 
 def _starts_new_section(layout: Layout, stop: int) -> bool:
