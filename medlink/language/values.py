@@ -134,6 +134,10 @@ class ValueWords:
         opened = rf"(?:[(\[][ \t]*(?:{printed}[.:]?[ \t]*)?|{printed}[.:]?[ \t]*)"
         self.reference = re.compile(rf"[ \t,|]*{opened}(?:{bounds})[^()\[\]\n]{{0,15}}[)\]]?", re.IGNORECASE)
         """A printed range: groups ``first`` and ``last``, or ``sign`` and ``bound``."""
+        # without brackets it is a cell, or right behind a unit
+        cell = rf"[ \t]*(?:[\n|\t;,)]|\.(?!\d)|$|{phrases('low', 'high', 'normal')}(?!\w))"
+        self.cell = re.compile(rf"(?:(?<=[^\W\d]|%) +| *[\t|][ \t|]*)(?:{bounds})(?={cell})", re.IGNORECASE)
+        """Such a range without brackets, in a table or behind a unit."""
 
     def _call(self, measure: Measure, words: Iterable[str], *, symbol: bool) -> None:
         for word in words:

@@ -286,7 +286,7 @@ class _Note:
             if flag := self._words.flag.match(self._text, end):
                 flags.add(flag.lastgroup or "")
                 end = flag.end()
-            elif printed := self._words.reference.match(self._text, end):
+            elif printed := self._words.reference.match(self._text, end) or self._words.cell.match(self._text, end):
                 side, limit = _outside(number, printed)
                 flags.add(side)
                 end = printed.end()
