@@ -54,6 +54,7 @@ _CLAUSE = re.compile(r"[;,\n](?=\s|$)|(?<=\w{5})\.(?=\s|$)")  # short words have
 _END = re.compile(r"[.;,\n](?=\s|$)")
 _NEAR = 40  # characters of a clause that are searched for a word that makes the value a target
 _MATERIAL = 250  # characters before a value that are searched for the specimen
+_FOUND = re.compile(r"(?:[.!?+]|\([+-]+\)|\s-)\s*\Z")  # marks at the end of the line of a finding
 _LABEL = re.compile(r"[^.,;:\n]{0,30}:")  # the rest of a label
 _SENTENCE = re.compile(
     r"(?<=[^\W\d_]{4})[.!?](?=\s+(?:[^\W\d_a-z]|$))|(?<=\bo\.B)\.|(?<=\bo\. B)\."
@@ -331,11 +332,13 @@ class _Note:
     def _reaches(self, fluid: re.Match[str]) -> bool:
         """Whether a fluid in a text is the specimen of a value at the end of this text.
 
-        It is so in its sentence, in a line that it labels with a colon, and below a line of its own.
+        It is so in its sentence, in a line that it labels with a colon, and below a line of its own, unless a mark
+        makes this line a finding: "Aszites."
         """
         text, end = fluid.string, fluid.end()
         line, broken, _ = text[text.rfind("\n", 0, fluid.start()) + 1 :].partition("\n")
-        if broken and (line.rstrip().endswith(":") or not any(map(str.isalpha, self._words.material.sub("", line)))):
+        alone = not any(map(str.isalpha, self._words.material.sub("", line))) and not _FOUND.search(line)
+        if broken and (line.rstrip().endswith(":") or alone):
             return True
         if broken and len(line) < _WRAPPED:
             return False
