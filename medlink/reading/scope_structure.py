@@ -353,11 +353,24 @@ class ScopeStructure:
             return False
         return any(self._words[at].low in self._ands for at in range(start + 1, first))
 
-    def _begins_head(self, start: int, end: int) -> bool:
-        """Whether a new subject follows alternatives: "no effusion or edema and the nodule is unchanged"."""
-        if end + 1 >= len(self._words) or self._words[end].low not in self._ands:
+    def _begins_head(self, start: int, end: int, number: int) -> bool:
+        """Whether a new subject follows what is denied: "no effusion or edema and the nodule is unchanged".
+
+        Behind a single member, it may begin with a degree: "no fever, and severe headache".
+        """
+        joint = end + (self._low(end) == ",")
+        if joint + 1 >= len(self._words) or self._words[joint].low not in self._ands:
             return False
-        return self._words[end + 1].low in self._rules.articles and any_within(self._either, start - 1, end)
+        alternatives = any_within(self._either, start - 1, end)
+        if joint == end and alternatives and self._words[end + 1].low in self._rules.articles:
+            return True
+        single = not any_within(self._breaks, start, end) and self._low(start) not in self._rules.grades
+        return single and self._has_degree(joint + 1, self._mentions[number].end)
+
+    def _has_degree(self, start: int, end: int) -> bool:
+        """Whether a degree begins a finding or, where the adjective follows, ends it: "mild edema", "edema leve"."""
+        grades, behind = self._rules.grades, self._rules.head_first and end > start
+        return self._low(start) in grades or (behind and bool(grades & {self._low(end - 1), self._low(end)}))
 
     def _continues_list(self, cue: Cue, start: int, number: int, until: int) -> bool:
         """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.

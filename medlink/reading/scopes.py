@@ -237,7 +237,7 @@ class Scopes(ScopeStructure):
         # it denies something that is not a mention: "sits not yet (delay)"
         another = self._low(start) == "(" or any_within(self._separators, start + 1, first)
         another = another or self._is_of_adjective(start, first)
-        return (anchor == start and another) or self._begins_head(start, anchor)
+        return (anchor == start and another) or (anchor > start and self._begins_head(start, anchor, number))
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
         begin = self._from[bisect_right(self._from, end) - 1]
