@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, cast
 
 from medlink.errors import ConfigError
 from medlink.language import cues as tables
-from medlink.language.cues import Cue, Frame, PhraseMatch, Token, words
+from medlink.language.cues import Cue, Frame, PhraseMatch, Phrases, Token, words
 from medlink.language.relatives import relatives
 from medlink.language.scan import ScannedText
 from medlink.language.scope_rules import scopes
@@ -39,6 +40,9 @@ _DATE = 6  # words before a year that are searched for a word such as *since*
 _PAST_YEAR = Cue("past", "both", 2, "year")
 _REMOVED = Cue("historical", "before", 3, "year")
 _PLAN = "plan"
+_STOP = Token(0, 0, ".", ".")
+_CLOSING = 8  # most words and marks of a cue from a comma to the end of a line
+_WRAPPED = 50  # least characters of a line that may go on in the next line
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
 
@@ -106,6 +110,7 @@ class ParsedNote:
             stops[heading.first] = 1
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
+        cues += _before_ends(layout, stops, reader.cues.whole)
         frames = _frames(layout, firsts, seconds, cues)
         marks = (*rows, *signs(text, layout), *answers(layout), *questions(layout), *columns(text, layout))
         chosen = _chosen([*marks, *_removed(layout, cues), *_beside(cues, stops, layout), *frames], stops)
@@ -334,6 +339,24 @@ def _removed(layout: clauses.Layout, cues: Sequence[PhraseMatch[Cue]]) -> Iterat
         first -= words[first].low == "(" or words[first].low in rules.prepositions
         if words[behind].low in rules.reasons and rules.removes.search(words[first].low):
             yield Match(behind, behind + 1, (WordSpan(behind, behind + 1),), [_REMOVED])
+
+
+def _before_ends(layout: clauses.Layout, stops: bytearray, cues: Phrases[Cue]) -> Iterator[PhraseMatch[Cue]]:
+    """Cues between a comma and the end of a line that stands for a full stop: "Pneumonia, history of".
+
+    The end of a short line is a stop then, also behind a word that would act on the next line.
+    """
+    words = layout.words
+    for start, end in pairwise([*layout.breaks, len(words)]):
+        comma = next((at for at in range(end - 2, max(end - _CLOSING, start), -1) if words[at].low == ","), None)
+        is_short = words[end - 1].end - words[start].start < _WRAPPED
+        if comma is None or not (is_short or end == len(words) or stops[end]):
+            continue
+        closed = [*words[comma:end], _STOP]
+        for behind, found in cues.at(closed, 0):
+            if behind == len(closed):
+                stops[end : end + 1] = b"\1" if end < len(stops) else b""
+                yield PhraseMatch(comma, end, found)
 
 
 def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
