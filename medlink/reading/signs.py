@@ -29,7 +29,7 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
 
     A sign acts on what follows it, or on what precedes it if a comma, a full stop or the end of the line follows, or if
     no blank is before it: "nausea+ vomiting-". Lists with dashes alone have no signs, except one that answers a colon
-    or fills a cell: "Fever: -".
+    or fills a cell: "Fever: -", and several behind commas: "- fever, - cough".
     """
     words, joins = layout.words, layout.rules.joins - _AFTER_SIGN
     for start, end in pairwise([*layout.breaks, len(words)]):
@@ -50,7 +50,7 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
         spaced = {at for at in found if at > start and words[at - 1].end < words[at].start and layout.plain[at - 1]}
         spaced = {at for at in spaced if at + 1 == end or words[at + 1].low in _CLOSING}
         answers |= spaced if any(at + 1 < end and words[at + 1].low == "," for at in spaced) else set()
-        both, last = len(set(found.values())) == len(_SIGNS), -1
+        both, last = len(set(found.values())) == len(_SIGNS) or _is_list_of_denials(layout, start, list(found)), -1
         for at, sign in found.items():
             if at <= last:
                 continue  # a member of a row of signs
@@ -61,6 +61,17 @@ def signs(text: str, layout: Layout) -> Iterator[Match]:
             if both or (follows and at in answers):
                 cue = _SIGNS[sign]._replace(side="after") if follows else _SIGNS[sign]
                 yield Match(at, last + 1, (WordSpan(at, last + 1),), [cue])
+
+
+def _is_list_of_denials(layout: Layout, start: int, found: Sequence[int]) -> bool:
+    """Whether each sign of a line is a minus before a word, the first at its start or a colon, the others at commas."""
+    words = layout.words
+    marks = [words[at - 1].low if at > start else ":" for at in found]
+    named = all(
+        words[at].low == "-" and at + 1 < len(words) and words[at + 1].low[:1].isalpha() and not layout.lines[at + 1]
+        for at in found
+    )
+    return len(found) > 1 and named and marks == [":", *[","] * (len(found) - 1)]
 
 
 def answers(layout: Layout) -> Iterator[Match]:
