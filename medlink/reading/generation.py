@@ -178,8 +178,8 @@ class CandidateGenerator:
         explained = {place: long for place, long in explained.items() if place[0] < place[1]}
         reworded: dict[Place, list[str]] = defaultdict(list)
         for place, wording in chain(paraphrases, self._truncation.read(text)):
-            # the text is a name already: a shorter wording would only lose words
-            if place not in families or len(wording) >= len(text.written(place)):
+            # the text is a name already: a shorter wording would only lose words, unless it is a name itself
+            if place not in families or len(wording) >= len(text.written(place)) or self._paraphrases.named(wording):
                 reworded[place].append(wording)
         names = self._names.find(text, explained)
         # a longer name goes before an expression with other words inside: "knee jerks are very brisk"

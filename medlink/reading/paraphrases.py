@@ -74,6 +74,10 @@ class ParaphraseReader:
         if self._shorthand is not None:
             yield from _abbreviations(text, self._shorthand)
 
+    def named(self, wording: str) -> bool:
+        """Return whether a wording is a name of the index or a phrase of the lexicon."""
+        return self.is_name(wording) or self._headword(wording) is not None
+
     def _find_headword(self, wording: str) -> str | None:
         text = self._scanner.scan(wording)
         return headword(text, (0, len(text.words)), self._index.forms, self._scanner.language)

@@ -14,7 +14,7 @@ NAMES = [
     "Chronic bronchitis", "Complete right bundle branch block", "Mitral regurgitation", "Macular degeneration",
     "Gallbladder wall thickening", "Ventriculomegaly", "Distended neck veins", "Nausea", "Vomiting", "Diarrhea",
     "Anemia", "Leukocytosis", "Headache", "Fever", "Chronic kidney disease", "Chronic renal failure",
-    "Renal insufficiency",
+    "Renal insufficiency", "Splenomegaly", "Hepatomegaly",
 ]  # fmt: skip
 IDS = {name: f"X:{number}" for number, name in enumerate(NAMES)}
 
