@@ -21,8 +21,8 @@ Side = Literal["below", "to", "above", "from"]
 """Side of the limit on which a value is a finding; ``to`` and ``from`` include the limit."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
-    "link", "target", "change", "fluid", "blood", "years", "period", "months", "child", "woman", "man", "pregnant",
-    "high", "low", "normal", "reference", "dose", "thousands",
+    "link", "target", "change", "fluid", "effusion", "blood", "years", "period", "months", "child", "woman", "man",
+    "pregnant", "high", "low", "normal", "reference", "dose", "thousands",
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
@@ -118,6 +118,7 @@ class ValueWords:
         self.target = _whole(phrases("target"))  # words after a target value
         # words for the examined material; only blood has a group of the pattern
         self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
+        self.effusion = _whole(phrases("effusion"))  # fluids that are findings by themselves
         # words after a dose, a time or a length
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
         period = phrases("period")  # words around a number of years that is not an age: "hace 5 años"
