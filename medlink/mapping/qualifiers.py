@@ -47,6 +47,7 @@ def _readers_for(language: str, text: Text) -> list[QualifierReader]:
         reader
         for reader in _readers(language)
         if is_marked
+        or ", -" in written  # "- fever, - cough"
         or (begins and _has_cue(reader, text))
         or reader.scopes.tells_past.search(written)
         or reader.absences.found(text)

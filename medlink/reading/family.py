@@ -9,7 +9,7 @@ from typing import TypeVar
 from medlink.language.cues import Phrases, is_number
 from medlink.language.relatives import AGES, DEATH, OF, WHOSE
 from medlink.reading.clauses import Layout
-from medlink.reading.scope_structure import WordSpan
+from medlink.reading.matches import WordSpan
 
 _MAX_AGE = 110
 _NEAR = 100  # words on either side of a mention that are searched, so that cost grows with the text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medlink.reading.clauses import Layout
-from medlink.reading.scope_structure import WordSpan
+from medlink.reading.matches import WordSpan
 
 _ITEM, _YEAR = 8, 4  # most words of an item of a plan; digits of a year
 _DATE = 6  # words and marks before such an item that may date it

@@ -26,9 +26,10 @@ from medlink.language.scan import ScannedText
 from medlink.language.scope_rules import scopes
 from medlink.reading import clauses
 from medlink.reading.family import FamilyReader
+from medlink.reading.matches import Match, WordSpan, by_effect
 from medlink.reading.plans import is_begun, is_expected
 from medlink.reading.protocols import Span
-from medlink.reading.scope_structure import OVER, Match, WordSpan, by_effect
+from medlink.reading.scope_structure import OVER
 from medlink.reading.scopes import CueEffect, Scopes
 from medlink.reading.signs import answers, columns, person_columns, questions, signs
 from medlink.records import Qualifiers

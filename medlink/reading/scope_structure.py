@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import accumulate, compress
-from typing import NamedTuple
 
 from medlink.language.cues import Cue, Token, any_within, is_number
 from medlink.reading.clauses import DASHES, Layout
+from medlink.reading.matches import Match, WordSpan, by_effect
 
 MAX_SCOPE = 80  # words and marks
 OVER = ("historical", "past")  # these include causes, and end at a word that states a present finding
@@ -33,31 +32,6 @@ _RESULT = 3  # most words from a procedure to the verb of its result
 _CLAUSE = 8  # most words from the subject of a new clause to its verb
 _MAX_APART = 16  # most words and marks between such a cue and its object
 _ATTRIBUTE = 4  # most words from a preposition to the mention that it makes an attribute
-
-
-class WordSpan(NamedTuple):
-    """The first word of a span and the word after its last word."""
-
-    start: int
-    end: int
-
-
-class Match(NamedTuple):
-    """Cues with the same span in a text; a two-part cue has two spans."""
-
-    start: int
-    end: int
-    parts: tuple[WordSpan, ...]
-    cues: Sequence[Cue]
-
-
-def by_effect(matches: Sequence[Match]) -> dict[str, list[Match]]:
-    """Group matches by the effect of their cues."""
-    found: dict[str, list[Match]] = defaultdict(list)
-    for match in matches:
-        for reads in {cue.reads for cue in match.cues}:
-            found[reads].append(match)
-    return found
 
 
 def _ends_finding(match: Match) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from medlink.language.cues import Cue, any_within
-from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, TURNS, Match, ScopeStructure
+from medlink.reading.matches import Match
+from medlink.reading.scope_structure import DENIES, FIELD, MAX_SCOPE, OVER, TURNS, ScopeStructure
 
 _SHORT = 3  # scope limit up to which a cue for both sides does not look back beyond a comma
 _ATTACHED = 6  # most words and marks before a procedure that belongs to what is before

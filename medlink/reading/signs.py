@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from medlink.language.cues import Cue, Phrases, Reads, is_number
 from medlink.reading.clauses import DASHES, PARAGRAPH, Layout, begins_item
-from medlink.reading.scope_structure import Match, WordSpan
+from medlink.reading.matches import Match, WordSpan
 
 _SIGNS = {"+": Cue("present", "before", 3, "+"), "-": Cue("absent", "before", 3, "-")}
 _QUESTION = Cue("uncertain", "before", 4, "?")
