@@ -71,7 +71,7 @@ def phrases_behind(mention: str, context: str) -> set[str]:
     >>> phrases_behind("Prednisolon", "Fieber. Prednisolon 2,5 mg Creme, Aspirin")
     {'Prednisolon 2,5 mg Creme'}
     """
-    places = (match.start() for match in re.finditer(re.escape(mention), context))
+    places = (match.start() for match in re.finditer(rf"(?<!\w){re.escape(mention)}(?!\w)", context))
     return {_PHRASE_END.split(context[at : at + len(mention) + _BEHIND], maxsplit=1)[0] for at in places} or {mention}
 
 

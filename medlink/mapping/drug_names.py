@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
-from medlink.files.resources import RESOURCES
-from medlink.language.languages import rows
 from medlink.language.text import normalise
 from medlink.linking.drugs import first_member, without_cation
+from medlink.mapping.equal_names import equal_names
 from medlink.mapping.ranking import main_name
 
+_TABLE = "drug_names.tsv"
 _ACID, _ANION = re.compile(r"(?i)(\w{3,})ic acid"), re.compile(r"(?i)(\w{4,})ate")
 _LABELLED = re.compile(r"\w+ \(\d{2,3}m?[A-Z][a-z]?\) (?=\S)")  # technetium (99mTc) succimer
 _COMBINED = re.compile(r"(?i)[ck]ombin")
@@ -37,18 +36,9 @@ def other_names(description: str) -> Iterator[str]:
     given = main_name(description)
     plain = without_cation(_LABELLED.sub("", given))
     names = [plain] if plain != given else []
-    names += [other for name in dict.fromkeys((given, plain)) for other in _names().get(normalise(name), ())]
+    names += [other for name in dict.fromkeys((given, plain)) for other in equal_names(_TABLE).get(normalise(name), ())]
     if acid := _ACID.fullmatch(plain):
         names.append(f"{acid[1]}ate")
     elif anion := _ANION.fullmatch(plain):
         names.append(f"{anion[1]}ic acid")
     yield from names
-
-
-@cache
-def _names() -> dict[str, tuple[str, ...]]:
-    found = dict[str, tuple[str, ...]]()
-    for row in rows(RESOURCES / "mapping" / "drug_names.tsv", "names", "source"):
-        names = row["names"].split(" | ")
-        found.update((normalise(name), tuple(other for other in names if other != name)) for name in names)
-    return found

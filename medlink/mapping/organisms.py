@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
-from medlink.files.resources import RESOURCES
-from medlink.language.languages import rows
 from medlink.language.text import normalise
+from medlink.mapping.equal_names import equal_names
 
 _SPECIES = re.compile(
     r"[A-Z][a-z]{2,} (?!spp?\b|ssp\b|subsp\b|ser\b|spe[cz]ies\b|complex\b|gr[ou]{1,2}p|serovar)[a-z]{4,}\b"
@@ -22,7 +20,7 @@ def other_species_names(description: str) -> Iterator[str]:
     (['Paraclostridium bifermentans'], [])
     """
     if species := _SPECIES.match(description):
-        yield from _names().get(normalise(species[0]), ())
+        yield from equal_names("organism_names.tsv").get(normalise(species[0]), ())
 
 
 def is_only_genus(description: str, name: str) -> bool:
@@ -32,12 +30,3 @@ def is_only_genus(description: str, name: str) -> bool:
     (True, False)
     """
     return _SPECIES.match(description) is not None and normalise(name) == normalise(description).split()[0]
-
-
-@cache
-def _names() -> dict[str, tuple[str, ...]]:
-    found = dict[str, tuple[str, ...]]()
-    for row in rows(RESOURCES / "mapping" / "organism_names.tsv", "names", "source"):
-        names = row["names"].split(" | ")
-        found.update((normalise(name), tuple(other for other in names if other != name)) for name in names)
-    return found

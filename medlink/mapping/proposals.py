@@ -186,42 +186,14 @@ class Mapper:
             whole = link.candidates[0] if link.candidates else None
             if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
                 link, value = base, code.value
-        finding = [(code.finding, language)] if code.finding else []
-        is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
-        is_doubtful = code.is_test and code.is_open
-        names = () if is_doubtful else code.full_names
-        for name in (*finding, *names, *code.longs, *code.drugs):
-            full = links[name]
-            if not full.candidates:
-                continue
-            first, is_exact = full.candidates[0], full.candidates[0].route in NAMED
-            if name in code.longs and is_whole and not is_exact:
-                continue
-            is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
-            if name in code.drugs and not (is_substance(first.concept_id) or is_form):
-                continue
-            always = is_exact and not is_whole and name != (code.finding, language)
-            if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
-                link = full
+        link = _best_wording(code, links, link)
         if code.subsite and links[code.subsite, language].status != NIL:
             link = links[code.subsite, language]
-        is_genus = bool(link.candidates) and self._is_only_genus(code, link.candidates[0])
-        if is_genus and not self.options.broader:
-            genus = replace(link.candidates[0], score=min(link.candidates[0].score, _GENUS_FOR_SPECIES))
-            ordered = sorted([genus, *link.candidates[1:]], key=lambda c: (-c.score, c.concept_id))
-            link = replace(link, candidates=tuple(ordered), status=NIL)
-        if code.others and not _has_name(link, main_name(code.base or code.description.text)):
-            named = [links[other] for other in code.others if _has_name(links[other], other[0])]
-            link = max(
-                [*([link] if link.candidates else []), *named], key=lambda one: one.candidates[0].score, default=link
-            )
-        if code.is_test:
-            written = links.get((code.base or code.description.text, language), Link(""))
-            has_unit = bool(code.source.unit or code.description.unit)
-            tests = [links[name] for name in code.full_names]
-            test = link_of_test(written, tests, None if has_unit else self.linker.same_component)
-            if test is not None and not (is_doubtful and test.status == NIL):
-                link = test
+        genus = link if link.candidates and self._is_only_genus(code, link.candidates[0]) else None
+        link = _renamed(code, links, link if genus is None else _demote_first(genus))
+        link = self._as_test(code, links, link)
+        if genus is not None and self.options.broader and link.status == NIL:
+            return genus, value, True
         is_broader = bool(code.above) and not (
             link.candidates and class_above(link.candidates[0].name, link.candidates[0].language)
         )
@@ -229,7 +201,17 @@ class Mapper:
             above = links[code.above, language]
             if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
                 link = above
-        return link, value, is_broader or (is_genus and self.options.broader)
+        return link, value, is_broader
+
+    def _as_test(self, code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
+        """Return the link of a laboratory test; one that no unit or prefix proves must be found."""
+        if not code.is_test:
+            return link
+        written = links.get((code.base or code.description.text, code.source.language), Link(""))
+        has_unit = bool(code.source.unit or code.description.unit)
+        tests = [links[name] for name in code.full_names]
+        test = link_of_test(written, tests, None if has_unit else self.linker.same_component)
+        return link if test is None or (code.is_open and test.status == NIL) else test
 
     def _is_only_genus(self, code: ParsedCode, first: Candidate) -> bool:
         if not is_only_genus(code.description.text, first.name):
@@ -317,6 +299,42 @@ class Mapper:
         matches = {(not name.preferred, name.concept_id) for text in names for name in kb.lookup(text, "en")}
         kinds = {id_: {kind.semantic_type.casefold() for kind in kb.semantic_types(id_)} for _, id_ in matches}
         return [concept_id for _, concept_id in sorted(matches) if types & kinds[concept_id]]
+
+
+def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
+    """Return the best of the links of a description, its full names, long forms and drug, and its suspected finding."""
+    finding = [(code.finding, code.source.language)] if code.finding else []
+    is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
+    names = () if code.is_test and code.is_open else code.full_names
+    for name in (*finding, *names, *code.longs, *code.drugs):
+        full = links[name]
+        if not full.candidates:
+            continue
+        first, is_exact = full.candidates[0], full.candidates[0].route in NAMED
+        if name in code.longs and is_whole and not is_exact:
+            continue
+        is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
+        if name in code.drugs and not (is_substance(first.concept_id) or is_form):
+            continue
+        always = is_exact and not is_whole and name not in finding
+        if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
+            link = full
+    return link
+
+
+def _renamed(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
+    """Return the likeliest link, also by other names of drug, operation or species if no concept has its own name."""
+    if not code.others or _has_name(link, main_name(code.base or code.description.text)):
+        return link
+    named = [links[other] for other in code.others if _has_name(links[other], other[0])]
+    found = [*([link] if link.candidates else []), *named]
+    return max(found, key=lambda one: one.candidates[0].score, default=link)
+
+
+def _demote_first(link: Link) -> Link:
+    first = replace(link.candidates[0], score=min(link.candidates[0].score, _GENUS_FOR_SPECIES))
+    ordered = sorted([first, *link.candidates[1:]], key=lambda one: (-one.score, one.concept_id))
+    return replace(link, candidates=tuple(ordered), status=NIL)
 
 
 def _written(code: SourceCode) -> _Written:

@@ -43,6 +43,7 @@ def test_route_and_partner_decide(atc: Bundle, language: str, text: str, codes: 
 
 def test_two_routes_of_a_repeated_drug_decide_nothing() -> None:
     assert phrases_behind("Heparin", "Heparin s.c., später Heparin Salbe") == {"Heparin s.c.", "Heparin Salbe"}
+    assert phrases_behind("Heparin", "Heparinoid Salbe, Heparin s.c.") == {"Heparin s.c."}
     assert phrases_behind("Heparin", "keines") == {"Heparin"}
 
 

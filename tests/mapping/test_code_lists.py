@@ -319,6 +319,9 @@ def test_tests_without_a_unit_share_the_score(lists: Bundle) -> None:
     assert first.score == second.score <= 0.5
     (wider,) = Mapper(lists, broader=True).propose([SourceCode("1", "Enterococcus casseliflavus", language="en")])
     assert (wider.link, wider.candidates[0].concept_id, wider.equivalence) == ("linked", "O:4", "WIDER")
+    # a renamed species is no class above
+    (same,) = Mapper(lists, broader=True).propose([SourceCode("1", "Streptococcus faecalis", language="en")])
+    assert (same.link, same.candidates[0].concept_id, same.equivalence) == ("linked", "O:1", "UNREVIEWED")
 
 
 def test_a_salt_is_no_other_drug_than_a_diagnostic(tmp_path: Path) -> None:
