@@ -81,7 +81,7 @@ function onSaved(problem) {
 
 function drawSaved() {
   byId("save").classList.toggle("waiting", model.unsaved);
-  if (server) byId("saved").textContent = model.unsaved ? "not saved" : "saved";
+  if (server) byId("saved").textContent = document.body.inert ? "loading" : model.unsaved ? "not saved" : "saved";
 }
 
 function applyFilters() {
@@ -323,7 +323,7 @@ const LIST_KEYS = ["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"];
 
 document.addEventListener("keydown", (event) => {
   const at = event.target;
-  if (event.altKey || event.ctrlKey || event.metaKey || at.closest("dialog")) return;
+  if (event.altKey || event.ctrlKey || event.metaKey || document.body.inert || at.closest("dialog")) return;
   if (event.key === "Escape" && at.closest("form, .card")) byId("list").focus();
   if (at.matches("select, textarea, input:not([type=checkbox], [type=radio])")) return;
   if (LIST_KEYS.includes(event.key) && !at.matches(".list, body")) return;
@@ -404,5 +404,12 @@ async function begin() {
     model.begin();
   }
 }
+// what is decided before the earlier decisions are there would be lost
+document.body.inert = Boolean(server || data.decisions);
 refresh(null, 0);
-if (server || data.decisions) begin().then(() => refresh(null, 0), (error) => say(error.message, true));
+if (document.body.inert) {
+  begin().catch((error) => say(error.message, true)).finally(() => {
+    document.body.inert = false;
+    refresh(null, 0);
+  });
+}
