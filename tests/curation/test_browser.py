@@ -51,6 +51,14 @@ class ClusterPage:
         return self.texts(".row .term")
 
     @property
+    def tree(self) -> list[tuple[str, int]]:
+        """The drawn names of the list, and how far they are indented."""
+        depths = self.tab.run(
+            "return [...document.querySelectorAll('.row')].map((row) => row.style.getPropertyValue('--depth'))"
+        )
+        return list(zip(self.rows, map(int, depths), strict=True))
+
+    @property
     def title(self) -> str:
         return str(self.find(".card h2").text)
 
@@ -200,6 +208,32 @@ def test_the_broader_cluster(browser: ClusterPage) -> None:
     browser.click(".neighbours tbody button")
     assert browser.message == "“pyrexia” is now part of “fever”."
     assert browser.texts(".broader, .row .below") == []
+
+
+def test_narrower_clusters_are_indented_below_the_broader_one(browser: ClusterPage) -> None:
+    below = {
+        3: Neighbour("pyrexia", 2, 0.8),
+        4: Neighbour("pain in the left arm", 3, 0.7),
+        6: Neighbour("fever", 1, 0.6),
+    }
+    browser.open([replace(cluster, broader=below.get(cluster.number)) for cluster in CLUSTERS])
+    depths = [
+        ("fever", 0), ("niño con tos", 1), ("pyrexia", 0), ("pain in the left arm", 1), ("pain in the right arm", 2),
+        ("k. A.", 0),
+    ]  # fmt: skip
+    assert browser.tree == depths
+    browser.filter(order="most terms first")
+    assert browser.tree[-1] == ("niño con tos", 0)
+    # without its parent, a cluster stands at the top
+    browser.filter(order="most terms first, as a tree")
+    browser.search("arm")
+    assert browser.tree == [("pain in the left arm", 0), ("pain in the right arm", 1)]
+    # merged with what was two levels below it, a group is narrower than itself
+    browser.search("")
+    browser.go("pyrexia")
+    browser.press("m")
+    browser.find("#merge-dialog input").send_keys("right arm", Keys.ENTER)
+    assert {name for name, _ in browser.tree} == {"fever", "niño con tos", "pyrexia", "pain in the left arm", "k. A."}
 
 
 def test_merged_clusters_combine_neighbours_and_the_broader_cluster(browser: ClusterPage) -> None:

@@ -16,6 +16,7 @@ const DECISION = {
 };
 const score = (group) => group.score ?? 0;
 const ORDER = {
+  tree: (a, b) => b.size - a.size,
   size: (a, b) => b.size - a.size,
   frequency: (a, b) => b.frequency - a.frequency,
   doubt: (a, b) => b.doubtful - a.doubtful || a.weakest - b.weakest || score(a) - score(b),
@@ -28,7 +29,7 @@ const ORDER = {
 const COLLATOR = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
 const SPARE_ROWS = 8;
 
-// The numbers of the groups that match the filters, in the selected order.
+// The depth of each group that matches the filters, by its number, in the selected order.
 function matching(model, { status, decision, size: [least, most], words, order, below, language, type, qualifiers }) {
   const found = [];
   for (const group of model.groups.values()) {
@@ -38,7 +39,24 @@ function matching(model, { status, decision, size: [least, most], words, order, 
       && words.every((word) => group.text.includes(word))) found.push(group);
   }
   found.sort((a, b) => ORDER[order](a, b) || (model.before ? model.before(a, b) : a.number - b.number));
-  return found.map((group) => group.number);
+  return order === "tree" ? tree(model, found) : new Map(found.map((group) => [group.number, 0]));
+}
+
+// The depth of each group by its number: narrower groups follow the group above them.
+function tree(model, found) {
+  const narrower = new Map(found.map((group) => [group, []])), depths = new Map(), top = [];
+  for (const group of found) (narrower.get(model.broader(group)) ?? top).push(group);
+  // merged groups can be in a circle, which has no top
+  for (const first of [...top, ...found]) {
+    const waiting = [[first, 0]];
+    while (waiting.length) {
+      const [group, depth] = waiting.pop();
+      if (depths.has(group.number)) continue;
+      depths.set(group.number, depth);
+      waiting.push(...narrower.get(group).map((below) => [below, depth + 1]).reverse());
+    }
+  }
+  return depths;
 }
 
 class List {
@@ -47,6 +65,7 @@ class List {
   #model;
   #choose;
   #row;
+  #depths = new Map();
 
   // choose is called with the number of a cluster when the reader picks it.
   constructor(box, model, choose) {
@@ -68,7 +87,8 @@ class List {
 
   // Applies the filters; the selection stays if it is still visible.
   filter(wanted) {
-    this.numbers = matching(this.#model, wanted);
+    this.#depths = matching(this.#model, wanted);
+    this.numbers = [...this.#depths.keys()];
     this.#inside.style.height = `${this.numbers.length * this.#row}px`;
     this.draw();
   }
@@ -112,6 +132,7 @@ class List {
           : make("span", { class: "size", title: `${group.size} terms` }, String(group.size)),
         make("span", { class: "about" }, ...about(group, this.#model.broader(group))),
       );
+      row.style.setProperty("--depth", this.#depths.get(number));
       row.style.transform = `translateY(${(first + offset) * this.#row}px)`;
       return row;
     });

@@ -25,7 +25,7 @@ class NoteText {
   }
 
   filter(wanted) {
-    this.numbers = matching(this.#model, wanted);
+    this.numbers = [...matching(this.#model, wanted).keys()];
     this.draw();
   }
 
