@@ -194,27 +194,31 @@ _Inversion = tuple[Place, tuple[str, str], bool, tuple[Sequence[ScannedWord], Se
 
 
 def _inversions(text: ScannedText) -> Iterator[_Inversion]:
-    """Heads with a word of a finding, and the modifier behind the comma, which a function word or a mark follows.
+    """Heads with a word of a finding, and the modifier behind them, which a function word or a mark follows.
 
-    Yields their span, the wordings in both orders, whether the modifier is a quality that ends its clause (other pairs
-    may be two findings), and the first two words of each order.
+    The modifier stands behind a comma, or is a quality (*Niereninsuffizienz chronisch*). Yields their span, the wordings
+    in both orders, whether the modifier is a quality that ends its clause behind a comma (other pairs may be two
+    findings), and the first two words of each order.
     """
     words, letters = text.words, text.text
-    if ", " not in letters:
-        return
-    for at in range(1, len(words)):
-        if words[at - 1].function or words[at].function or words[at - 1].clause == words[at].clause:
-            continue
-        if not _COMMA.fullmatch(letters, words[at - 1].end, words[at].start):
+    qualities = text.table.column("qualities", lambda entry: "quality" in entry.kinds, bool)
+    behind = {int(at) for at in text.where(qualities) if at and words[at - 1].clause == words[at].clause}
+    commas = {
+        at for at in range(1, len(words) if ", " in letters else 0)
+        if words[at - 1].clause != words[at].clause and _COMMA.fullmatch(letters, words[at - 1].end, words[at].start)
+    }  # fmt: skip
+    for at in sorted(commas | behind):
+        if words[at - 1].function or words[at].function:
             continue
         stop = at + 1
         while stop < len(words) and words[stop].clause == words[at].clause and not words[stop].function:
             stop += 1
         is_end = _END.match(letters, words[stop - 1].end) is not None
         is_name_only = not is_end and stop < len(words) and words[stop].function
-        if stop - at > _INVERTED or not (is_end or is_name_only):
-            continue
         sure = is_end and all(word.function or ("quality" in word.kinds and not word.finds) for word in words[at:stop])
+        if stop - at > _INVERTED or not (sure if at in behind else is_end or is_name_only):
+            continue
+        sure = sure and at in commas
         for first in range(at - 1, max(at - _INVERTED, 0) - 1, -1):
             if words[first].clause != words[at - 1].clause:
                 break
