@@ -42,7 +42,7 @@ _PAST_YEAR = Cue("past", "both", 2, "year")
 _REMOVED = Cue("historical", "before", 3, "year")
 _PLAN = "plan"
 _STOP = Token(0, 0, ".", ".")
-_CLOSING = 8  # most words and marks of a cue from a comma to the end of a line
+_CLOSING = 8  # most words and marks of a cue at the end of a line
 _WRAPPED = 50  # least characters of a line that may go on in the next line
 _TIMES = {"gone": "historical", "avoided": "hypothetical"}
 _INVERTED = {"present": "absent", "absent": "present"}  # effect of a cue on a word that itself denies a finding
@@ -343,21 +343,23 @@ def _removed(layout: clauses.Layout, cues: Sequence[PhraseMatch[Cue]]) -> Iterat
 
 
 def _before_ends(layout: clauses.Layout, stops: bytearray, cues: Phrases[Cue]) -> Iterator[PhraseMatch[Cue]]:
-    """Cues between a comma and the end of a line that stands for a full stop: "Pneumonia, history of".
+    """Cues at the end of a line that stands for a full stop: "Pneumonia, history of", "Hyponatremia corrected".
 
     The end of a short line is a stop then, also behind a word that would act on the next line.
     """
     words = layout.words
     for start, end in pairwise([*layout.breaks, len(words)]):
-        comma = next((at for at in range(end - 2, max(end - _CLOSING, start), -1) if words[at].low == ","), None)
         is_short = words[end - 1].end - words[start].start < _WRAPPED
-        if comma is None or not (is_short or end == len(words) or stops[end]):
+        if not (is_short or end == len(words) or stops[end]):
             continue
-        closed = [*words[comma:end], _STOP]
-        for behind, found in cues.at(closed, 0):
-            if behind == len(closed):
-                stops[end : end + 1] = b"\1" if end < len(stops) else b""
-                yield PhraseMatch(comma, end, found)
+        for first in range(max(end - _CLOSING, start) + 1, end):
+            if words[first].low not in cues.first_words:
+                continue
+            closed = [*words[first:end], _STOP]
+            for behind, found in cues.at(closed, 0):
+                if behind == len(closed):
+                    stops[end : end + 1] = b"\1" if end < len(stops) else b""
+                    yield PhraseMatch(first, end, found)
 
 
 def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
