@@ -165,7 +165,10 @@ def search(
             print_json([first | rest | title for first, rest, title in zip(ids, fields, titles, strict=True)])
             return
         if not names:
-            click.echo(f"no name matches {text!r}", err=True)
+            of_code = opened.ids_of_code(text)
+            show = f"medlink kb show {shlex.join([str(kb_path), *of_code[:1]])}"
+            remedy = f"; see the concept with: {show}" if of_code else ""
+            click.echo(f"no name matches {text!r}{remedy}", err=True)
         for name in names:
             title = preferred[name.concept_id]
             suffix = "" if title == name.text else f"  = {title}"
@@ -196,6 +199,8 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
             return
         if view is None:
             remedy = f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME"
+            if of_code := opened.ids_of_code(concept_id):
+                remedy = f"name it by its id, {of_code[0]}"
             raise InputError(f"there is no concept {concept_id!r}", path=kb_path, remedy=remedy)
         if as_json:
             print_json(concept_to_dict(opened, view, language, depth))

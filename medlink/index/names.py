@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz import process
 
 from medlink.errors import ConfigError
 from medlink.files.atomic import wrap_disk_full
@@ -23,6 +24,7 @@ from medlink.language.text import has_number
 from medlink.records import Name, SemanticType
 
 _BATCH = 1 << 14  # entries written at a time
+_NAMED = 12  # known values that a refusal names
 _COLUMNS = (
     ("row_ends", np.int64),
     ("entry_concept", np.int32),
@@ -54,7 +56,12 @@ class Filter:
             for value in values:
                 if value not in known:
                     without = f"the bundle has none at all, leave {kind.replace(' ', '_')}s out"
-                    remedy = f"known: {', '.join(listed[:12])}" if listed else without
+                    # the nearest first: there can be hundreds of semantic types
+                    near, more = list(listed), ""
+                    if len(near) > _NAMED:
+                        found = process.extract(value, near, processor=str.casefold, limit=_NAMED)
+                        near, more = [text for text, *_ in found], f" and {len(near) - _NAMED} more"
+                    remedy = f"known: {', '.join(near)}{more}" if listed else without
                     raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
 
 

@@ -150,6 +150,10 @@ class KnowledgeBase:
         mappings = tuple(self.mappings(concept_id))
         return ConceptView(concept_id, rows[0][1], preferred, tuple(names), definitions, types, mappings)
 
+    def ids_of_code(self, code: str) -> list[str]:
+        """Return the concept ids that are a code, or a code behind the name of a source: *B01AA04*, *ATC:B01AA04*."""
+        return [one for one in (code, *(f"{source.name}:{code}" for source in self.sources())) if one in self]
+
     def names(self, concept_id: str) -> list[Name]:
         """Return the names of a concept by language, the preferred name first."""
         return self._records(Name, queries.NAMES, concept_id=concept_id)

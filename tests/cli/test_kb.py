@@ -274,6 +274,16 @@ def test_search(built: Path) -> None:
         run("search", built, "x", "--language", "german")
 
 
+def test_a_code_leads_to_its_concept(built: Path, tmp_path: Path) -> None:
+    hint = f"no name matches 'H:2'; see the concept with: medlink kb show {built} H:2\n"
+    assert run("search", built, "H:2").stderr == hint
+    (tmp_path / "house.tsv").write_text("concept_id\tname\nhouse:7\tfever\n", "utf-8")
+    own = tmp_path / "own.sqlite"
+    run("build", own, "--table", tmp_path / "house.tsv")
+    with pytest.raises(MedlinkError, match=r"there is no concept '7'\. Remedy: name it by its id, house:7"):
+        run("show", own, "7")
+
+
 def test_search_by_an_expression_constraint(built: Path) -> None:
     assert run("search", built, "s", "--ecl", "<< H:1 MINUS H:2").stdout == "H:3\ten\tsymptom\n"
     with pytest.raises(MedlinkError, match="expression constraint: there is no concept H:9"):

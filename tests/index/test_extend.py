@@ -183,6 +183,13 @@ def test_adding_to_existing_names(tmp_path: Path) -> None:
         part.index.select(Filter(semantic_types=("Foot",)))
 
 
+def test_of_many_types_the_nearest_are_named() -> None:
+    known = [*(f"GROUP {letter}" for letter in "ABCDEFGHIJKLMN"), "Disease of a person"]
+    remedy = r"known: Disease of a person, .* and 3 more"
+    with pytest.raises(ConfigError, match=rf"no semantic type 'diseas' in this index\. Remedy: {remedy}"):
+        Filter(semantic_types=("diseas",)).check([], [], known)
+
+
 def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", name: str = "more") -> list[Input]:
     path = folder / f"{name}.tsv"
     path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
