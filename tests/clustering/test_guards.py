@@ -53,6 +53,7 @@ def test_ways_to_compare() -> None:
     assert separated("type 1 diabetes", "diabetes") == ""
     assert separated("acute and chronic pain", "chronic pain") == ""
     assert separated("right arm", "arm") == "laterality"
+    assert separated("TVP MID", "TVP MII") == separated("LLE pain", "RLE pain") == "laterality"
 
 
 @pytest.mark.slow
