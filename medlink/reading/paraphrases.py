@@ -196,9 +196,9 @@ _Inversion = tuple[Place, tuple[str, str], bool, tuple[Sequence[ScannedWord], Se
 def _inversions(text: ScannedText) -> Iterator[_Inversion]:
     """Heads with a word of a finding, and the modifier behind them, which a function word or a mark follows.
 
-    The modifier stands behind a comma, or is a quality (*Niereninsuffizienz chronisch*). Yields their span, the wordings
-    in both orders, whether the modifier is a quality that ends its clause behind a comma (other pairs may be two
-    findings), and the first two words of each order.
+    The modifier stands behind a comma, or is a quality (*Niereninsuffizienz chronisch*). Yields their span, the
+    wordings in both orders, whether the modifier is a quality that ends its clause behind a comma (other pairs may be
+    two findings), and the first two words of each order.
     """
     words, letters = text.words, text.text
     qualities = text.table.column("qualities", lambda entry: "quality" in entry.kinds, bool)

@@ -98,7 +98,7 @@ class ParsedNote:
         layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
         rows = list(person_columns(text, layout, reader.relatives))
         in_table = {at for row in rows for at in range(row.start, row.end)}
-        cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout, day)]
+        cues = [*_acting(layout, reader.cues.whole.found(layout)), *_years(layout, day)]
         cues = [cue for cue in cues if cue.start not in in_table] if rows else cues
         firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
         _mark_open_cues(layout, cues, firsts)
@@ -380,12 +380,20 @@ def _beside(found: Sequence[PhraseMatch[Cue]], stops: bytearray, layout: clauses
         yield Match(start, end, (WordSpan(start, end),), cues)
 
 
-def _ends_of_rows(found: Sequence[PhraseMatch[Cue]]) -> Iterator[PhraseMatch[Cue]]:
-    """Drop cues between two equal ones, as in "? ? ? ?": the first and the last act on all that they can reach."""
+def _acting(layout: clauses.Layout, found: Sequence[PhraseMatch[Cue]]) -> Iterator[PhraseMatch[Cue]]:
+    """Drop cues that act on nothing.
+
+    These are cues between two equal ones, as in "? ? ? ?", where the first and the last act on all that they can reach,
+    and a bullet with the word behind it, as in "- Ausschluss Embolie" beside "TVT-Ausschluss".
+    """
     for number, cue in enumerate(found):
         before, behind = found[max(number - 1, 0)], found[min(number + 1, len(found) - 1)]
         is_between = before.end == cue.start and cue.end == behind.start
-        if not (is_between and before.values is cue.values is behind.values):
+        is_between = is_between and before.values is cue.values is behind.values
+        is_bullet = (
+            layout.begins_line(cue.start) and layout.words[cue.start].low == "-" and cue.values[0].side == "after"
+        )
+        if not (is_between or is_bullet):
             yield cue
 
 

@@ -68,7 +68,7 @@ class TruncationReader:
                 words, own = text.words[start:end], stops[start:end]
                 if len(words) > 1 and not _GAP.fullmatch(text.text, words[-2].end, words[-1].start):
                     break
-                if len(words) > 1 and own[-2] and self._begins_sentence(words[-1].entry.written):
+                if len(words) > 1 and own[-2] and self._begins_sentence(words[-1].entry.written, words[-2], own[-2]):
                     break
                 if words[-1].function or not (any(own) and _may_be_cut(words, own)):
                     continue
@@ -78,9 +78,12 @@ class TruncationReader:
                 if not goes_on:
                     break
 
-    def _begins_sentence(self, written: str) -> bool:
-        """Whether a word behind a full stop is a denial in title case: "hat erbrochen. Kein Durchfall"."""
-        return written.istitle() and written.casefold() in self._denials
+    def _begins_sentence(self, written: str, before: ScannedWord, stop: str) -> bool:
+        """Whether a word behind a full stop is in title case, and a denial or behind a finding that may be whole.
+
+        Examples are "hat erbrochen. Kein Durchfall" and "Keine Zirrhose. Portale Entzündung".
+        """
+        return written.istitle() and (written.casefold() in self._denials or (stop == "end" and before.finds))
 
     def _stop(self, text: ScannedText, word: ScannedWord) -> Literal["", "cut", "inside", "end"]:
         """Whether the full stop after a word marks a cut; behind a known word it may also end the sentence."""
