@@ -205,7 +205,7 @@ class Value(_Serializable):
     """A measured value that is a finding, such as *Hb 7,9*, and the rule that makes it one.
 
     Attributes:
-        number, limit: converted to ``unit``.
+        number, limit: converted to ``unit``. The number of a value such as *< 10* is its bound.
         reads: ``low`` if the value is below the lower limit, ``high`` if it is above the upper limit.
         by: the basis of the decision: the ``limit`` of medlink's table, or the ``range`` or ``flag`` that the
             laboratory prints.

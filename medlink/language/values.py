@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from medlink.language.languages import ROW_REMEDY, SHIPPED, Language, alternatives, per_language, rows
+from medlink.language.printed import BLANK, CELL_ENDS, COLUMN, Printed
+from medlink.language.text import strip_accents
 
 Form = Literal["number", "hundredths", "range", "pair", "part"]
 """Form of a value: a number, a number with at least two decimals, one or both ends of a range, systolic before
@@ -21,13 +23,12 @@ Side = Literal["below", "to", "above", "from"]
 """Side of the limit on which a value is a finding; ``to`` and ``from`` include the limit."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
-    "link", "target", "change", "fluid", "effusion", "blood", "years", "period", "months", "child", "woman", "man",
-    "pregnant", "high", "low", "normal", "reference", "dose", "thousands",
+    "link", "target", "change", "fluid", "effusion", "blood", "specimen", "and", "years", "period", "months", "child",
+    "woman", "man", "pregnant", "high", "low", "normal", "reference", "dose", "thousands",
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
-BLANK = "[ \t\xa0\u2009\u202f]"
-"""Pattern of the blanks between numbers and words in notes."""
+_DIGRAPHS = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}  # DIN 5007-2
 TOKEN = re.compile(r"[^\W_]+|\+")
 
 
@@ -110,14 +111,19 @@ class ValueWords:
             else:
                 self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
-        self.links = frozenset(map(key, self._phrases["link"]))
+        self.links = frozenset(key(spelt) for word in self._phrases["link"] for spelt in _spellings(word))
         self.thousands = frozenset(self._phrases["thousands"])
         """Marks between thousands: ``.`` in German and Spanish, ``,`` in English."""
-        phrases, number = self.phrases, r"\d+(?:[.,]\d+)?"
+        phrases = self.phrases
         self.either = _whole(phrases("target", "change"))  # words before a number that was not measured
         self.target = _whole(phrases("target"))  # words after a target value
         # words for the examined material; only blood has a group of the pattern
         self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
+        one = rf"(?:{phrases('blood', 'fluid')})(?!\w)"
+        joined = rf"(?:[ \t,;/&()|-]| \+ )+(?:(?:{phrases('and')})[ \t]+)?"
+        listed = rf"(?:{one}{joined})*(?:{phrases('specimen')})(?!\w)(?:{joined}{one})*"
+        self.specimens = re.compile(rf"(?<!\w){listed}(?=[^,;:\n]{{0,30}}[:\n])", re.IGNORECASE)
+        """A heading that names blood, perhaps among other specimens: "Serum, EDTA-Blut, Urin:"."""
         self.effusion = _whole(phrases("effusion"))  # fluids that are findings by themselves
         # words after a dose, a time or a length
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
@@ -127,23 +133,13 @@ class ValueWords:
         young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
         self.person = _whole(f"{years}|{young}|{self._groups('pregnant', 'child', 'woman', 'man')}")
         """Words about the patient: groups ``years`` (a number), ``young``, ``child``, ``pregnant`` and a sex."""
-        flags = self._groups("low", "high", "normal")
-        self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{flags})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
-        """Flag of the laboratory after a value: groups ``low``, ``high`` and ``normal``."""
-        to, printed = r"(?:-|–|bis|to|a)", rf"(?:{phrases('reference')})"
-        bounds = rf"(?P<first>{number})[ \t]*{to}[ \t]*(?P<last>{number})|(?P<sign>[<>≤≥])[ \t]*(?P<bound>{number})"
-        opened = rf"(?:[(\[][ \t]*(?:{printed}[.:]?[ \t]*)?|{printed}[.:]?[ \t]*)"
-        self.reference = re.compile(rf"[ \t,|]*{opened}(?:{bounds})[^()\[\]\n]{{0,15}}[)\]]?", re.IGNORECASE)
-        """A printed range: groups ``first`` and ``last``, or ``sign`` and ``bound``."""
-        # without brackets it is a cell, or right behind a unit
-        cell = rf"[ \t]*(?:[\n|\t;,)]|\.(?!\d)|$|{phrases('low', 'high', 'normal')}(?!\w))"
-        self.cell = re.compile(rf"(?:(?<=[^\W\d]|%) +| *[\t|][ \t|]*)(?:{bounds})(?={cell})", re.IGNORECASE)
-        """Such a range without brackets, in a table or behind a unit."""
+        self.printed = Printed(phrases)
 
     def _call(self, measure: Measure, words: Iterable[str], *, symbol: bool) -> None:
         for word in words:
             written = word if sum(map(str.isalpha, word)) <= _SAME_CASE else None
-            self.names.setdefault(key(word), []).append(Called(measure, symbol, written))
+            for spelt in sorted({key(spelt): spelt for spelt in _spellings(word)}.values()):
+                self.names.setdefault(key(spelt), []).append(Called(measure, symbol, written and spelt))
 
     def _groups(self, *kinds: str) -> str:
         return "|".join(f"(?P<{kind}>{self.phrases(kind)})" for kind in kinds)
@@ -170,9 +166,18 @@ def key(text: str) -> tuple[str, ...]:
     return tuple(TOKEN.findall(text.casefold()))
 
 
+def _spellings(word: str) -> set[str]:
+    """A word as written, without accents, and with German digraphs: *Sättigung*, *Sattigung*, *Saettigung*."""
+    return {word, strip_accents(word), strip_accents("".join(_DIGRAPHS.get(letter, letter) for letter in word))}
+
+
 def any_phrase(words: Iterable[str]) -> str:
-    """Build a pattern of any of the words, the longest first; blanks are optional, and µ has several characters."""
-    ordered = sorted(set(words), key=lambda word: (-len(word), word))
+    """Build a pattern of any of the words, the longest first.
+
+    Blanks and accents are optional, umlauts may be digraphs, and µ has several characters.
+    """
+    spelt = {spelling for word in words for spelling in _spellings(word)}
+    ordered = sorted(spelt, key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace(r"\ ", f"{BLANK}?").replace("µ", "[µμu]") for word in ordered) or "(?!)"
 
 
@@ -199,7 +204,9 @@ def measures() -> dict[str, Measure]:
         name, cells = row["measure"], (cell.split() for cell in alternatives(row["units"]))
         units = {unit: Conversion(*map(float, numbers)) for unit, *numbers in cells}
         groups = "|".join(f"(?P<u{at}>{any_phrase(spellings.get(unit, []))})" for at, unit in enumerate(units))
-        pattern = re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE)
+        gap, ends = rf"(?:{BLANK}{{0,2}}|(?P<column>{COLUMN}))", r"(?:(?<!\w)|(?![\w/^]))"
+        one = rf"{gap}(?:[x×*·]{BLANK}?)?(?:{groups}){ends}(?(column){CELL_ENDS})"
+        pattern = re.compile(one, re.IGNORECASE)
         bare, form = tuple(filter(None, alternatives(row["bare"]))), cast(Form, row["form"])
         lowest, highest, known = float(row["lowest"]), float(row["highest"]), tuple(limits.get(name, ()))
         by_name[name] = Measure(name, row["of"] == "blood", form, units, bare, lowest, highest, known, pattern)

@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import chain, islice, pairwise
 from typing import Literal, NamedTuple
 
+from medlink.language.printed import BLANK, decimal
 from medlink.language.values import (
-    BLANK,
     TOKEN,
     Called,
     Conversion,
@@ -34,7 +34,8 @@ _NUMBER = re.compile(r"(?<![\w,/\-])(?<!\d\.)\d+(?:[.,'’]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([.,'’])\d{3})(?:\1\d{3})*")
 _DECIMAL = re.compile(r"(\d+)(?:[.,](\d+))?")
 _SPACED = re.compile(rf"\d{{1,3}}(?:{BLANK}\d{{3}})+(?!\d)")
-_GAP = re.compile(rf"(?:{BLANK}|[:=()\[\]–—~≈|.↑↓-])*")  # between a name and its number
+_GAP = re.compile(rf"(?:{BLANK}|[:=()\[\]–—~≈|.↑↓-]|;(?!\s)|(?<![=-])[<>≤≥]=?)*")  # between a name and its number
+_BOUND = re.compile(rf"[<>≤≥](?==?{BLANK}*\Z)")  # before a number that the value is below or above
 _INSIDE = re.compile(rf"(?:{BLANK}|[./(-]){{0,3}}")  # between the words of a name
 _BEFORE = re.compile(r"[\w/]-?\Z")  # a name behind it is a part of another one
 _TO = r"(?:-|–|bis|to|a|y|and|und)"
@@ -50,8 +51,8 @@ _BEGINS = ",;:(\n"  # before an arrow that belongs to what follows
 _WINDOW = 90  # characters before a number that are searched for its name
 _LINKS = 5  # most words between a name and its number
 _SHORT = 6  # most letters of a name that may be abbreviated by a dot
-_CLAUSE = re.compile(r"[;,\n](?=\s|$)|(?<=\w{5})\.(?=\s|$)")  # short words have dots of their own
-_END = re.compile(r"[.;,\n](?=\s|$)")
+_CLAUSE = re.compile(r"[;,\n](?=\s|$)|\n(?=\|)|(?<=\w{5})\.(?=\s|$)")  # short words have dots of their own
+_END = re.compile(r"[.;,\n](?=\s|$)|\n(?=\|)")
 _NEAR = 40  # characters of a clause that are searched for a word that makes the value a target
 _MATERIAL = 250  # characters before a value that are searched for the specimen
 _FOUND = re.compile(r"(?:[.!?+]|\([+-]+\)|\s-)\s*\Z")  # marks at the end of the line of a finding
@@ -77,7 +78,7 @@ class _Measured(NamedTuple):
     """A value in a text, with the ``numbers`` that it may be in the unit of the limits.
 
     ``after`` is the end of the ``flag`` and ``limit`` that the laboratory prints behind it. If ``doubtful``, it counts
-    only in a row of values.
+    only in a row of values. ``beyond`` is ``low`` for *< 10*, ``high`` for *> 10*.
     """
 
     start: int
@@ -88,6 +89,7 @@ class _Measured(NamedTuple):
     flag: str = ""
     limit: float | None = None
     doubtful: bool = False
+    beyond: str = ""
 
 
 def value_findings(text: str, language: str) -> list[ValueFinding]:
@@ -152,14 +154,20 @@ class _Note:
     def _values(self) -> Iterator[_Measured]:
         end = 0
         for number in _NUMBER.finditer(self._text):
-            called = self._name(number.start()) if number.start() >= end else None
-            for value in () if called is None else self._values_of(*called, number):
+            if number.start() < end:
+                continue
+            called, flag = self._name(number.start()), None
+            if called is None:
+                flag = self._words.printed.before(self._text, end, number.start())
+                called = self._name(flag.start()) if flag else None
+            for value in () if called is None else self._values_of(*called, number, flag):
                 yield value
                 end = value.end
 
     def _in_row(self, first: _Measured, second: _Measured) -> bool:
         between = self._text[first.after : second.start]
-        return first.measure is not second.measure and _ROW.fullmatch(between) is not None
+        bounds = first.beyond and second.beyond  # rather criteria: "Temp. > 38, HF > 90"
+        return first.measure is not second.measure and not bounds and _ROW.fullmatch(between) is not None
 
     def _name(self, stop: int) -> tuple[int, Called] | None:
         """Start of the name of a measure whose number starts at ``stop``, and the measure."""
@@ -214,26 +222,38 @@ class _Note:
         found = _NUMBER.match(self._text, start)
         return found is not None and measure.unit.match(self._text, found.end()) is not None
 
-    def _values_of(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Measured]:
+    def _values_of(
+        self, start: int, called: Called, found: re.Match[str], outer: re.Match[str] | None
+    ) -> Iterator[_Measured]:
         measure, text, end, written = called.measure, self._text, found.end(), found[0]
+        named = text[start : found.start()]
+        bound = _BOUND.search(named)
+        if sum(map(named.count, "<>≤≥")) > (bound is not None):
+            return
         if measure.form == "pair":
-            yield from self._pair(start, measure, found)
+            yield from () if bound else self._pair(start, measure, found)
             return
         ends = [written]
         if measure.form == "range" and (last := _RANGE_END.match(text, end)):
             ends, end = [written, last[1]], last.end()
-        unit = measure.unit.match(text, end)
+        unit, inner = measure.unit.match(text, end), None
+        if unit is None and (inner := self._words.printed.inside(text, end)):
+            unit = measure.unit.match(text, inner.end())
         if unit is None:
-            spaced = _SPACED.match(text, found.start())
+            inner, spaced = None, _SPACED.match(text, found.start())
             if spaced and (unit := measure.unit.match(text, spaced.end())):
                 ends, end = [re.sub(r"\s", "", spaced[0])], spaced.end()
         stop = unit.end() if unit else end
+        if unit is None and (mark := self._words.printed.mark(text, end)):
+            end = mark.end()
         units = [list(measure.units)[int((unit.lastgroup or "u0")[1:])]] if unit else list(measure.bare)
         # a number behind which the laboratory prints a flag needs no unit
         readings = [self._readings(measure, number, units or list(measure.units)) for number in ends]
         if not all(readings):
             return
-        flag, limit, after = self._printed(stop, next(iter(readings[0])), text[start : found.start()])
+        flags = {kind for arrow, kind in _ARROWS.items() if arrow in named}
+        flags |= {match.lastgroup for match in (outer, inner) if match and match.lastgroup}
+        flag, limit, after = self._words.printed.behind(text, stop, next(iter(readings[0])), flags)
         continues = (_CONTINUES, _UNIT_LIKE, self._words.dose)
         if not flag and (not units or (unit is None and any(pattern.match(text, end) for pattern in continues))):
             return
@@ -244,8 +264,9 @@ class _Note:
             conversions = [measure.units[name] for name in units or measure.units]
             limit = next((_converted(limit, to) for to in conversions if _converted(number, to) in possible), None)
         numbers = tuple(chain.from_iterable(chain.from_iterable(one.values()) for one in readings))
-        doubtful = called.symbol and unit is None and not flag
-        yield _Measured(start, stop, measure, numbers, after, flag, limit, doubtful)
+        doubtful = not flag and (bound is not None or (called.symbol and unit is None))
+        beyond = "" if bound is None else "low" if bound[0] in "<≤" else "high"
+        yield _Measured(start, stop, measure, numbers, after, flag, limit, doubtful, beyond)
 
     def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Measured]:
         lower = _LOWER.match(self._text, found.end())
@@ -267,7 +288,7 @@ class _Note:
         *1.350* is first a thousand in German, a decimal in English. The mark of thousands of the language decides
         unless no human being can have the value.
         """
-        numbers = dict.fromkeys([_decimal(written)] if _DECIMAL.fullmatch(written) else ())
+        numbers = dict.fromkeys([decimal(written)] if _DECIMAL.fullmatch(written) else ())
         if grouped := _THOUSANDS.fullmatch(written):
             thousands = float(re.sub(r"\D", "", written))
             if grouped[1] in self._words.thousands and _plausible(measure, thousands, units):
@@ -276,28 +297,11 @@ class _Note:
         found = {number: _plausible(measure, number, units) for number in numbers}
         return {number: possible for number, possible in found.items() if possible}
 
-    def _printed(self, start: int, number: float, named: str) -> tuple[str, float | None, int]:
-        """The flag of the laboratory (``low``, ``high``, ``normal`` or empty), its limit, and the end of both.
-
-        ``named`` is the text before the number, which may contain an arrow.
-        """
-        flags, end = {kind for arrow, kind in _ARROWS.items() if arrow in named}, start
-        limit: float | None = None
-        while len(flags) < 3:
-            if flag := self._words.flag.match(self._text, end):
-                flags.add(flag.lastgroup or "")
-                end = flag.end()
-            elif printed := self._words.reference.match(self._text, end) or self._words.cell.match(self._text, end):
-                side, limit = _outside(number, printed)
-                flags.add(side)
-                end = printed.end()
-            else:
-                break
-        return (flags.pop() if len(flags) == 1 else "normal" if flags else ""), limit, end
-
     def _finding(self, read: _Measured) -> ValueFinding | None:
         limit = self._limit(read)
-        if limit is None or not self._is_meant(read):
+        if limit is None or (read.beyond == "high" if limit.is_low else read.beyond == "low"):
+            return None
+        if not self._is_meant(read):
             return None
         by: Literal["limit", "range", "flag"] = "limit" if not read.flag else "flag" if read.limit is None else "range"
         number, source = (limit.number, limit.source) if by == "limit" else (read.limit, "")
@@ -326,8 +330,13 @@ class _Note:
         if behind and behind[1] is None:
             return False
         paragraph = text[max(0, read.start - _MATERIAL) : read.start].split("\n\n")[-1]
-        materials = reversed(list(self._words.material.finditer(paragraph)))
-        return next((found[1] is not None for found in materials if found[1] or self._reaches(found)), True)
+        bloods = [found.span() for found in self._words.specimens.finditer(paragraph)]
+        for found in reversed(list(self._words.material.finditer(paragraph))):
+            if found[1] or any(start <= found.start() < end for start, end in bloods):
+                return True
+            if self._reaches(found):
+                return False
+        return True
 
     def _reaches(self, fluid: re.Match[str]) -> bool:
         """Whether a fluid in a text is the specimen of a value at the end of this text.
@@ -367,10 +376,6 @@ def _may_stop(text: str, word: tuple[int, int], between: str) -> bool:
     return "." not in between or (word[1] - word[0] <= _SHORT and between.strip(" \t")[0] == ".")
 
 
-def _decimal(written: str) -> float:
-    return float(written.replace(",", "."))
-
-
 def _plausible(measure: Measure, number: float, units: list[str]) -> list[float]:
     """A number in the unit of the limits, converted from each possible unit, if a human being can have it."""
     converted = (_converted(number, measure.units[unit]) for unit in units)
@@ -379,14 +384,3 @@ def _plausible(measure: Measure, number: float, units: list[str]) -> list[float]
 
 def _converted(number: float, to: Conversion) -> float:
     return round(number * to.factor + to.offset, 4)
-
-
-def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
-    if printed["sign"]:
-        bound, below = _decimal(printed["bound"]), printed["sign"] in "<≤"
-        beyond = number > bound if below else number < bound
-        return ("high" if below else "low") if beyond else "normal", bound
-    first, last = _decimal(printed["first"]), _decimal(printed["last"])
-    if first >= last:
-        return "normal", first  # it is not a range
-    return ("low", first) if number < first else ("high", last) if number > last else ("normal", first)
