@@ -13,7 +13,7 @@ CELL_ENDS = rf"(?={BLANK}*(?:[|;,)\n]|$)|{BLANK}{{2}}|\t|{BLANK}?[\[(<>≤≥*!�
 """Pattern of what may follow a cell."""
 _NUMBER, _TO = r"\d+(?:[.,]\d+)?", r"[ \t]*(?:-|–|bis|to|a)[ \t]*"
 _BOUNDS = rf"(?P<first>{_NUMBER}){_TO}(?P<last>{_NUMBER})|(?P<sign>[<>≤≥])=?[ \t]*(?P<bound>{_NUMBER})"
-_GAP = r"(?:[ \t|]*|;+)"
+_GAP = r"(?:[ \t|]*+|;++)"
 _MARK = r"[(\[]?[*!]+[)\]]?"  # of a value outside its range
 _MOST = 24  # characters of a flag and the blanks around it
 
@@ -25,7 +25,7 @@ class Printed:
         kinds = ("low", "high", "normal")
         flags = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in kinds)
         one = rf"[(\[]?(?:(?:{flags})[*!]*|[*!-]+)[)\]]?"
-        self._flag = re.compile(rf"{_GAP}([(\[]?)[ \t]*(?:{flags})[*!]*[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
+        self._flag = re.compile(rf"{_GAP}(?:[(\[][ \t]*+)?(?:{flags})[*!]*[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
         self._mark = re.compile(rf"{_GAP}{_MARK}(?={BLANK}*(?:[\[(|;,\n]|$)|{BLANK}{{2}}|\t)")
         self._inner = re.compile(rf"(?:{COLUMN}|{BLANK}?){one}")
         self._outer = re.compile(rf"(?:{COLUMN}{one}(?:{COLUMN}|{BLANK}+)|{BLANK}*{_MARK}{BLANK}*)\Z")

@@ -83,7 +83,7 @@ def test_other_fluids_until_blood_is_named() -> None:
 
 STRANGE = (
     "", " ", "7,9", "Hb", "Hb " * 2000, "1" * 20_000, "1." * 20_000, "Hb (" * 2000, "Hb 11 (12-" * 500,
-    "RR " + "9" * 5000 + "/80", "Hb ٧", "Hb 7,9\x00", "\ud800 Hb",
+    "RR " + "9" * 5000 + "/80", "Hb 7,9" + " \t" * 10_000, "Hb ٧", "Hb 7,9\x00", "\ud800 Hb",
 )  # fmt: skip
 
 
