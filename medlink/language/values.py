@@ -23,8 +23,8 @@ Side = Literal["below", "to", "above", "from"]
 """Side of the limit on which a value is a finding; ``to`` and ``from`` include the limit."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
-    "link", "target", "change", "fluid", "effusion", "blood", "specimen", "and", "years", "period", "months", "child",
-    "woman", "man", "pregnant", "high", "low", "normal", "reference", "dose", "thousands",
+    "link", "target", "change", "fluid", "effusion", "blood", "specimen", "and", "label", "years", "period", "months",
+    "child", "woman", "man", "pregnant", "high", "low", "normal", "reference", "dose", "thousands",
 ]  # fmt: skip
 _NAMES = ("measure", "symbol", "finding")
 _SAME_CASE = 2  # letters of a name that is another word in other capitals: FE, Fe
@@ -124,6 +124,7 @@ class ValueWords:
         listed = rf"(?:{one}{joined})*(?:{phrases('specimen')})(?!\w)(?:{joined}{one})*"
         self.specimens = re.compile(rf"(?<!\w){listed}(?=[^,;:\n]{{0,30}}[:\n])", re.IGNORECASE)
         """A heading that names blood, perhaps among other specimens: "Serum, EDTA-Blut, Urin:"."""
+        self.heading = _whole(phrases("blood", "fluid", "label"))  # words of a heading that only names the specimen
         self.effusion = _whole(phrases("effusion"))  # fluids that are findings by themselves
         # words after a dose, a time or a length
         self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)

@@ -347,7 +347,7 @@ class _Note:
         text, end = fluid.string, fluid.end()
         line, broken, _ = text[text.rfind("\n", 0, fluid.start()) + 1 :].partition("\n")
         is_finding = self._words.effusion.fullmatch(fluid[0]) is not None and _FOUND.search(line) is not None
-        alone = not any(map(str.isalpha, self._words.material.sub("", line))) and not is_finding
+        alone = not any(map(str.isalpha, self._words.heading.sub("", line))) and not is_finding
         if broken and (line.rstrip().endswith(":") or alone):
             return True
         if broken and len(line) < _WRAPPED:
