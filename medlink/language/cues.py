@@ -269,39 +269,49 @@ class Effect(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A row of ``absences.tsv``: findings that a word negates, and whether a noun after it names only a body site."""
+    """A row of ``absences.tsv``: findings that a word negates or doubts, and whether a noun after it is a body site."""
 
     terms: tuple[str, ...]
     of_place: bool
+    reads: Literal["absent", "uncertain"] = "absent"
 
 
 _FRONT = "<>"
-"""In ``absences.tsv``, the beginning of a compound whose ending negates it."""
+"""In ``absences.tsv``, the beginning of a compound whose ending negates or doubts it."""
 _LEAST_FRONT = 4  # letters of such a beginning
 
 
 class Absences(Phrases[Absent]):
-    """The words of one language that negate a finding without a cue, such as *afebrile* (``absences.tsv``).
+    """The words of one language that negate or doubt a finding without a cue, such as *afebrile* (``absences.tsv``).
 
     ``<>frei`` stands for all words with this ending; the beginning of the word names the finding.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.endings: tuple[str, ...] = ()
+        self._of_ending = dict[str, Literal["absent", "uncertain"]]()
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return tuple(self._of_ending)
+
+    def add_ending(self, ending: str, reads: Literal["absent", "uncertain"]) -> None:
+        """Add all words with an ending; it may have alternatives in brackets, see :func:`variants`."""
+        self._of_ending |= dict.fromkeys(variants(ending), reads)
 
     def found(self, text: Text) -> list[PhraseMatch[Absent]]:
         matches = super().found(text)
         known = {match.start for match in matches}
         for low in [low for low in text.places if low.endswith(self.endings)] if self.endings else ():
-            front = max((low.removesuffix(ending) for ending in self.endings if low.endswith(ending)), key=len)
-            value = Absent((front.removesuffix("s"),), of_place=False)  # anfalls-frei
+            ending = min((ending for ending in self.endings if low.endswith(ending)), key=len)
+            front = low.removesuffix(ending)
+            value = Absent((front.removesuffix("s"),), of_place=False, reads=self._of_ending[ending])  # anfalls-frei
             if len(front) >= _LEAST_FRONT:
                 matches += [PhraseMatch(at, at + 1, [value]) for at in text.places[low] if at not in known]
         return sorted(matches, key=lambda match: match[:2])
 
     def find(self, text: Text) -> list[tuple[int, int, str]]:
-        """Return start and end, in characters, of each such word in a text, and the finding that it negates."""
+        """Return start and end, in characters, of each such word in a text, and the finding that it is about."""
         matches = self.found(text)
         longest = {start: end for start, end, _ in matches}  # the last match of a start is the longest
         return [
@@ -364,15 +374,17 @@ def headings(data: Language) -> Phrases[str]:
 @per_language
 def absences(data: Language) -> Absences:
     table = Absences()
-    for row in rows(data.table("absences"), "word", "finding", "before", "source"):
+    for row in rows(data.table("absences"), "word", "finding", "reads", "before", "source"):
+        _one_of(row, "reads", ("absent", "uncertain"))
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
         if not all(words + terms):
             raise row.error("a word and a finding expected", "fill both cells")
+        reads = cast(Literal["absent", "uncertain"], row["reads"])
         for word in words:
             if word.startswith(_FRONT):
-                table.endings += tuple(variants(word.removeprefix(_FRONT)))
+                table.add_ending(word.removeprefix(_FRONT), reads)
             else:
-                table.add(word, Absent(tuple(terms), row["before"] == "place"))
+                table.add(word, Absent(tuple(terms), row["before"] == "place", reads))
     return table
 
 

@@ -124,7 +124,8 @@ class ParsedNote:
             for match in reader.absences.found(layout)
         }
         denials = {part for match in by_effect(chosen).get("absent", ()) for part in match.parts}
-        self._denials = sorted(denials | {WordSpan(start, end) for start, end, _ in self._absent.values()})
+        denials |= {WordSpan(at, end) for at, end, values in self._absent.values() if values[0].reads == "absent"}
+        self._denials = sorted(denials)
 
     @property
     def headings(self) -> list[tuple[int, int, str]]:
@@ -188,9 +189,11 @@ class ParsedNote:
         values |= {field: effect.reads for field, effect in decided.items()}
         absent = self._absent.get(place.start)
         if absent is not None and (absent.end == place.end or (absent.end < place.end and absent.values[0].of_place)):
-            # a word that itself denies a finding is not a member of a list: "Keine Ödeme, afebril"
-            cue = decided.get("presence")
-            values["presence"] = _INVERTED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
+            # a word that itself denies or doubts a finding is not a member of a list: "Keine Ödeme, afebril"
+            cue, reads = decided.get("presence"), str(absent.values[0].reads)
+            if cue and not cue.distance:
+                reads = _INVERTED.get(cue.reads, cue.reads) if reads == "absent" else cue.reads
+            values["presence"] = reads
         untold = is_procedure and decided.keys().isdisjoint(("presence", "temporality"))
         if untold and is_expected(self._layout, self._stops, place, planned=section == _PLAN):
             values["temporality"] = "hypothetical"

@@ -79,6 +79,7 @@ def test_a_language_without_tables_has_none() -> None:
     ("en", "FEVER-FREE, non-tender; tender later", {"FEVER-FREE": "fever", "non-tender": "tenderness"}),
     ("es", "Eupneica y apirética, disneica", {"Eupneica": "disnea", "apirética": "fiebre"}),
     ("de", "beschwerdefrei, unauffällig, o. B.", {"beschwerdefrei": "beschwerde"}),
+    ("de", "Bei Tumorverdacht, Verdacht", {"Tumorverdacht": "tumor"}),
     ("en", "", {}),
     ("fr", "apyrétique", {}),
 ])  # fmt: skip
