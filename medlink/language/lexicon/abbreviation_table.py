@@ -22,7 +22,7 @@ from medlink.language.lexicon.tables import ABBREVIATIONS, Abbreviation, read_ab
 from medlink.language.scan import Place, ScannedText, WordEntry
 from medlink.language.scope_rules import ScopeRules, scopes
 from medlink.language.tags import base
-from medlink.language.text import Inflector, is_inflection, is_short
+from medlink.language.text import Inflector, is_inflection, is_short, normalise
 
 ORGANS = frozenset((
     "head", "brain", "eye", "ear", "nose", "throat", "neck", "thyroid", "chest", "heart", "coronary", "breast",
@@ -42,6 +42,7 @@ _LABEL_LIMIT = 500  # a label applies to this many characters after it
 _BEFORE = 250  # characters between a cue and a word behind it, in one sentence
 _BEHIND = 60  # characters between a word and a cue behind it
 _CACHED = 1 << 15  # pairs of words
+_NO_FINDINGS = frozenset(("body", "person", "quality", "substance"))  # kinds of words
 _V = TypeVar("_V")
 LACONIC = "laconic"
 """Kind of an elliptical word, or of a word that negates its long form: *afebrile*."""
@@ -313,7 +314,12 @@ class AbbreviationTable:
         for place, written, known, apart in self._expressions(text):
             if all(word.function for word in text.words[slice(*place)]):
                 continue  # "para" is not a plural of "paro"
-            by_organ = {organ: short for organ, short in known if _matches(written, short.forms[0], self._language)}
+            by_organ = {
+                organ: short
+                for organ, short in known
+                if _matches(written, short.forms[0], self._language)
+                and not self._is_other_word(written, short.forms[0])
+            }
             if by_organ.keys() - {""}:
                 context = context or BodySiteContext(self._language, text)
                 cue = context.cue_for(*text.span(place))
@@ -321,6 +327,14 @@ class AbbreviationTable:
                     yield place, by_organ[cue.organ], cue, apart
             if "" in by_organ:
                 yield place, by_organ[""], None, apart
+
+    def _is_other_word(self, written: str, word: str) -> bool:
+        """Whether a text has a word that only looks like an inflected one, and is no finding: *Blut* beside *Bluter*."""
+        if self._forms is None or written.casefold() == word.casefold():
+            return False
+        tag = base(self._language)
+        own, that = ({form.meaning for form in self._forms.find(WORD, tag, normalise(one))} for one in (written, word))
+        return bool(own) and own.isdisjoint(that) and _NO_FINDINGS.issuperset(self._forms.kinds[one] for one in own)
 
     def _expressions(self, text: ScannedText) -> Iterator[tuple[Place, str, list[tuple[str, Abbreviation]], bool]]:
         """Yield place, words, values, and whether they stand apart, of all elliptical expressions of a text."""
