@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _ROWS = 256  # in memory
 
 _ADDRESS_REMEDY = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+_BACKENDS = ("sqlite", "postgresql")
 _CONNECTION_REMEDY = (
     "check the address, the user and the password; PostgreSQL also reads passwords from ~/.pgpass or PGPASSWORD"
 )
@@ -63,7 +64,7 @@ def open_database(address: str, *, reading: bool = False) -> Iterator[Engine]:
     """Open a database, and close it when the block ends; with ``reading`` SQLite and PostgreSQL refuse to write.
 
     Raises:
-        ConfigError: the address cannot be parsed, or the library of the database is not installed.
+        ConfigError: the address cannot be parsed or is that of another database, or a library is not installed.
     """
     from sqlalchemy import create_engine
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SAWarning
@@ -73,17 +74,19 @@ def open_database(address: str, *, reading: bool = False) -> Iterator[Engine]:
     if url.drivername == "postgresql+psycopg":
         with needs_extra("postgres", "PostgreSQL"):
             import psycopg  # noqa: F401 # SQLAlchemy needs it
+    unsupported = ConfigError(
+        f"medlink knows no database {url.drivername!r}, only sqlite and postgresql",
+        path=redact_address(url), remedy=_ADDRESS_REMEDY,
+    )  # fmt: skip
+    if url.get_backend_name() not in _BACKENDS:
+        raise unsupported
     try:
         with warnings.catch_warnings():
             # SQLite ignores unknown parameters with a warning
             warnings.simplefilter("error", SAWarning)
             engine = create_engine(url, hide_parameters=True, poolclass=NullPool)
-    except NoSuchModuleError:
-        message = f"SQLAlchemy knows no database {url.drivername!r}"
-        raise ConfigError(message, path=redact_address(url), remedy="give one such as sqlite or postgresql") from None
-    except ModuleNotFoundError as error:
-        message = f"{url.drivername} needs {error.name}, which is not installed"
-        raise ConfigError(message, path=redact_address(url), remedy=f"pip install {error.name}") from None
+    except (NoSuchModuleError, ModuleNotFoundError):
+        raise unsupported from None  # another driver
     except (ArgumentError, SAWarning, TypeError, ValueError):
         # the message may contain a password
         raise ConfigError(

@@ -99,6 +99,11 @@ def test_rows_left_out_are_noted(omop: Bundle, tmp_path: Path) -> None:
         ("code,name\n", "no usable row"),
         ("a,b\n1,2\n", "no column code, source code, id or the like; found 2 columns: a, b"),
         ("code,b\n1,2\n", "no column name, description, source name or the like; found 2 columns: code, b"),
+        ("a,b\n1,2\n", "code_column=...; if the header is in a later line, delete the lines above the header"),
+        *(
+            (f"{title}\ncode;name;unit\n1;x;\n", "Remedy: the header may be in a later line: delete the lines above")
+            for title in ("Catálogo 2026", "Leistungskatalog 2026;;", ";Test catalogue;")
+        ),
         ("code,code,name\n1,2,3\n", "the column code occurs twice"),
         ('code,name\nK1,"x\n', "a quoted cell does not end"),
         (f"{HEAD}\nK1,x,1,0.5,DONE,2,y\n", "mappingStatus is none of APPROVED"),

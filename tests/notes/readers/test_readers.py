@@ -201,7 +201,13 @@ def test_invalid_addresses_and_passwords(tmp_path: Path) -> None:
     for address, message in (
         ("geheim:kennwort", "the address of the database cannot be read"),
         (f"sqlite:///{tmp_path}/n.db?password=kennwort", "the address of the database cannot be used"),
-        ("nosuch://u:kennwort@h/d", "SQLAlchemy knows no database 'nosuch'"),
+        *(
+            (
+                f"{kind}://u:kennwort@h/d",
+                "medlink knows no database .*, only sqlite and postgresql.*write it as sqlite:///",
+            )
+            for kind in ("nosuch", "mysql", "postgresql+nosuch", "postgresql+asyncpg")
+        ),
     ):
         with pytest.raises(ConfigError, match=message) as caught:
             SqlNotes(address, "note").state(Fields())
