@@ -45,7 +45,7 @@ class ConfigError(MedlinkError):
 
 
 class MissingLibraryError(ConfigError):
-    """A library of an extra is not installed."""
+    """A library of an extra is not installed, or medlink has none for a database."""
 
 
 class BundleError(MedlinkError):

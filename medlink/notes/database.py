@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medlink.errors import ConfigError, InputError, MedlinkError, needs_extra
+from medlink.errors import ConfigError, InputError, MedlinkError, MissingLibraryError, needs_extra
 from medlink.notes.reading import Fields, Note, parse_row
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def open_database(address: str, *, reading: bool = False) -> Iterator[Engine]:
     if url.drivername == "postgresql+psycopg":
         with needs_extra("postgres", "PostgreSQL"):
             import psycopg  # noqa: F401 # SQLAlchemy needs it
-    unsupported = ConfigError(
-        f"medlink knows no database {url.drivername!r}, only sqlite and postgresql",
+    unsupported = MissingLibraryError(
+        f"medlink has no driver for {url.drivername!r}, only for sqlite and postgresql",
         path=redact_address(url), remedy=_ADDRESS_REMEDY,
     )  # fmt: skip
     if url.get_backend_name() not in _BACKENDS:

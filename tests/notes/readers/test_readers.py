@@ -204,7 +204,7 @@ def test_invalid_addresses_and_passwords(tmp_path: Path) -> None:
         *(
             (
                 f"{kind}://u:kennwort@h/d",
-                "medlink knows no database .*, only sqlite and postgresql.*write it as sqlite:///",
+                "medlink has no driver for .*, only for sqlite and postgresql.*write it as sqlite:///",
             )
             for kind in ("nosuch", "mysql", "postgresql+nosuch", "postgresql+asyncpg")
         ),
