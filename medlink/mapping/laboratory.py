@@ -37,8 +37,9 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     A description without a unit of concentration, a specimen, or an antibody or nucleic acid is not a laboratory test.
     Without a unit, the properties are those that such a component usually has. If no specimen is named, it is the usual
     one of the component or the property, else serum or plasma. White cells in per cent are a share of the leukocytes.
+    Without a language, the specimen tells it; English is assumed where it does not.
     """
-    words, tag = laboratory_words(), base(language or _ENGLISH)
+    words, tag = laboratory_words(), base(language) if language else _language_of_specimen(description)
     if tag not in words.joins:
         return
     if marked := words.marked.fullmatch(unit):
@@ -74,6 +75,13 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         for names in properties:
             bracket = f" [{names[own]}]" if names else ""
             yield f"{whole}{bracket} {words.joins[own]} {specimen.names[own]}{when}", own
+
+
+def _language_of_specimen(description: str) -> str:
+    """Return the language with the longest name of a specimen in a description, English if several have it."""
+    languages = [_ENGLISH, *(tag for tag in laboratory_words().joins if tag != _ENGLISH)]
+    matches = {tag: _any_specimen(tag).finditer(description) for tag in languages}
+    return max(languages, key=lambda tag: max((len(match[0]) for match in matches[tag]), default=0))
 
 
 def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:

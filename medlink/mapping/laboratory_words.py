@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
@@ -18,15 +18,20 @@ def either(words: list[str]) -> str:
 
 
 def _cue_pattern(cues: list[str]) -> str:
-    """A pattern of cues as whole words; short ones in capitals count as they are written, behind a comma or at an
-    end."""
+    """A pattern of cues as whole words, also without their accents; short ones in capitals count as they are written,
+    behind a comma or at an end."""
     letters = [cue for cue in cues if len(cue) <= 2 and cue.isupper()]
-    pattern = rf"(?<!\w)(?i:{either([cue for cue in cues if cue not in letters])})(?!\w)"
+    words = either([cue for cue in cues if cue not in letters]).translate(_PLAIN)
+    pattern = rf"(?<!\w)(?i:{words})(?!\w)"
     if letters:
         pattern += rf"|(?:[,(]\s*(?:{either(letters)})\)?$)|^(?:{either(letters)})\s(?=\w)"
     return pattern
 
 
+# lists in capitals often lack accents
+_PLAIN = str.maketrans(
+    {"á": "[áa]", "é": "[ée]", "í": "[íi]", "ó": "[óo]", "ú": "[úu]", "ü": "(?:ü|ue)", "ö": "(?:ö|oe)"}
+)
 _Texts = dict[str, str]  # by language
 _Patterns = dict[str, re.Pattern[str]]
 
@@ -96,6 +101,7 @@ class Found(BaseModel):
 
 class Words(BaseModel):
     joins: _Texts
+    before_specimens: dict[str, list[str]]  # prepositions
     specimens: list[Specimen]
     properties: list[Property]
     without_unit: list[WithoutUnit]
@@ -108,6 +114,15 @@ class Words(BaseModel):
     marked: re.Pattern[str]  # units with what the component is measured as
     times: list[Time]
     ratio: Ratio
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_prepositions(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        for cues in (specimen["cues"] for specimen in raw["specimens"]):
+            for tag, words in cues.items():
+                before = [f"{one} {word}" for one in raw["before_specimens"][tag] for word in words if len(word) > 2]
+                cues[tag] = [*words, *before]
+        return raw
 
     def specimen(self, english: str) -> Specimen:
         return next(specimen for specimen in self.specimens if specimen.names["en"] == english)
