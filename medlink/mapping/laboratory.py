@@ -66,6 +66,9 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         usual += [name for begin, name in words.defaults.items() if re.match(begin, component)]
         usual += [one.specimen for one in measured if one.specimen]
         specimen = words.specimen([*usual, words.default][0])
+    if share is not None and "{0}" not in share.names[tag]:  # the whole name, also for a bundle of another language
+        yield from ((share.names[own], own) for own in dict.fromkeys((tag, *share.names)))
+        return
     for text, own in dict.fromkeys([(component, tag), *expand(component, tag, TEST), *_antibodies(component, tag)]):
         if share is not None:
             yield share.names[own].format(text, specimen.names[own]), own
@@ -99,7 +102,8 @@ def _antibodies(component: str, language: str) -> Iterator[tuple[str, str]]:
 def traits(norm: str) -> tuple[int, int, int, int, int]:
     """Return numbers for property, specimen, time, method and antibody class of a full name (exact form), -1 for none.
 
-    The numbers are the same in all languages. Specimens that no description names share a number, and so do methods.
+    The numbers are the same in all languages. Specimens that no description names share a number, and so do other
+    times, such as those after a dialysis, and methods.
     A name without a property has none of the other traits.
 
     >>> traits("x ak masse volumen in serum tal") == traits("x ab mass volume in serum or plasma trough")
@@ -113,6 +117,9 @@ def traits(norm: str) -> tuple[int, int, int, int, int]:
     rest, words = f"{norm[match.end() :]} ", laboratory_words()
     specimen = words.specimen_pattern.match(rest)
     time = next((number for number, pattern in enumerate(words.time_patterns) if pattern.search(norm)), -1)
+    after = rest if specimen is None else rest[specimen.end() :]
+    if time < 0 and words.other_times.search(f"{norm[: match.start()]} | {after}"):
+        time = len(words.time_patterns)
     method = 0 if time < 0 and _METHOD.search(rest) else -1
     classes = _CLASS.search(norm, 0, match.start())
     number = len(words.specimens) if specimen is None else words.specimen_numbers[specimen[0]]
@@ -132,15 +139,34 @@ def analyte(norm: str) -> str:
     return bare or whole
 
 
+def is_carrier(component: str) -> bool:
+    """Return whether a component, as :func:`analyte` returns it, has only words that many components share.
+
+    >>> is_carrier("igm"), is_carrier("hepatitis a")
+    (True, False)
+    """
+    return not laboratory_words().found.carriers.sub("", component).strip()
+
+
 @lru_cache(1 << 14)
 def is_ratio(norm: str) -> bool:
-    """Return whether the property in the exact form of a full name is a ratio.
+    """Return whether the exact form of a full name compares two components or two specimens.
 
     >>> is_ratio("albumin creatinine molar ratio in urine"), is_ratio("albumin mol volumen in urin")
     (True, False)
+    >>> is_ratio("glucose in serum glucose in pleural fluid molar concentration difference")
+    True
     """
     match = _property_numbers()[0].search(norm)
-    return match is not None and match[1] in laboratory_words().ratios
+    is_of_two = match is None and len(_in_specimen().findall(f"{norm} ")) > 1
+    return is_of_two or (match is not None and match[1] in laboratory_words().ratios)
+
+
+@cache
+def _in_specimen() -> re.Pattern[str]:
+    words = laboratory_words()
+    joins = either(list({*words.joins.values(), "im"}))
+    return re.compile(rf" (?:{joins}) (?:{words.specimen_pattern.pattern})")
 
 
 @cache

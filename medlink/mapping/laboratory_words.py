@@ -113,6 +113,7 @@ class Words(BaseModel):
     shares: list[Share]
     marked: re.Pattern[str]  # units with what the component is measured as
     times: list[Time]
+    other_times: Annotated[re.Pattern[str], BeforeValidator(lambda words: rf"\b(?:{'|'.join(words)})\b")]  # exact forms
     ratio: Ratio
 
     @model_validator(mode="before")

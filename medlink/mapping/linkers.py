@@ -28,7 +28,7 @@ from medlink.linking.features import CandidateFeatures
 from medlink.linking.linker import open_reranker
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
-from medlink.mapping.laboratory import is_full_name, traits
+from medlink.mapping.laboratory import is_full_name, is_ratio, traits
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import (
     POOL,
@@ -110,14 +110,18 @@ class DomainRanker:
         self.uses_context = first.uses_context
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
-        """Return rank scores ``(p,)``; a name gets the highest prior of its types and concepts, and none without a
-        type."""
+        """Return rank scores ``(p,)``: a name has the highest prior of its types and concepts, without a type none.
+
+        Full names of tests have no prior: it would raise tests of another component, as the type follows from it.
+        """
         pair, entry = candidates.entry
         concepts, inverse = np.unique(candidates.entries.concept, return_inverse=True)
         types = candidates.batch.index.concept_types(concepts)
         priors = np.array([prior_of(self._priors, kinds) for kinds in types])
         highest = np.full(len(candidates.name), -np.inf)
         np.maximum.at(highest, pair, priors[inverse[entry]])
+        is_test = np.array([is_full_name(text) for text in candidates.batch.texts], dtype=bool)
+        highest[is_test[candidates.mention]] = 0.0
         return np.asarray(self._first.rank(mentions, contexts, candidates) + highest)
 
 
@@ -241,16 +245,20 @@ def link_of_test(
     tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate.name)]
     types = {kind for candidate in tests for kind in candidate.semantic_types}
     sources = {candidate.source for candidate in tests if not candidate.semantic_types}
+    may_be_ratio = any(is_ratio(normalise(link.mention)) for link in full)
 
     def fits(candidate: Candidate) -> bool:
         own = candidate.semantic_types
         return not types.isdisjoint(own) or not _TESTS.isdisjoint(kinds_of(own)) or candidate.source in sources
 
+    def may_be(name: str) -> bool:
+        return not _is_test(name) and (may_be_ratio or not is_ratio(normalise(name)))
+
     best: Link | None = None
     certain = dict[str, Candidate]()
     for link in (whole, *full) if tests else ():
         is_full = is_full_name(link.mention)
-        kept = tuple(c for c in link.candidates if fits(c) and (is_full or c.route in NAMED or not _is_test(c.name)))
+        kept = tuple(c for c in link.candidates if fits(c) and (is_full or c.route in NAMED or may_be(c.name)))
         status = link.status if kept[:1] == link.candidates[:1] else NIL
         if status == LINKED and _property(kept[0].name) == _property(link.mention) >= 0:
             certain.setdefault(kept[0].concept_id, kept[0])

@@ -30,7 +30,7 @@ from medlink.linking.drugs import first_member
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
-from medlink.mapping.laboratory import analyte, is_full_name, is_ratio, traits
+from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, traits
 
 KINDS = {
     "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),
@@ -54,7 +54,7 @@ _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
 _OTHER_TEST = 5.0  # log odds against a test that probably has another component
-_OTHER_TRAIT = np.array([8.0, 6.0, 5.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
+_OTHER_TRAIT = np.array([8.0, 8.0, 6.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
 _MAY_LACK = np.array([False, False, True, True, True])
 _OTHER_COMPONENT = 50.0  # log odds against a test that certainly has another component
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
@@ -182,7 +182,8 @@ class DescriptionRanker:
 
         If the lexicon has all words of the component of the description, a name has another component if they share no
         meaning and their embeddings differ, or if the name has a further substance beside the only word: *Harnstoff* is
-        not *Harnstoff-Stickstoff*. The name of a ratio has another component than any name of no ratio.
+        not *Harnstoff-Stickstoff*. *IgM* alone is no antibody against something. The name of a ratio has another
+        component than any name of no ratio.
         """
         batch, index = candidates.batch, candidates.batch.index
         is_full = np.array([is_full_name(text) for text in batch.texts], dtype=bool)
@@ -205,7 +206,8 @@ class DescriptionRanker:
         kinds, (ms, ns) = index.forms.kinds, np.divmod(distinct, len(named))
         for at, (m, n) in enumerate(zip(ms.tolist(), ns.tolist(), strict=True)):
             own, its = of_wanted[m], of_named[n]
-            if len(named[n]) < _BLOOD_GROUP and named[n] != wanted[m]:
+            is_only_class = is_carrier(named[n]) and own.meanings.isdisjoint(its.meanings)
+            if is_only_class or (len(named[n]) < _BLOOD_GROUP and named[n] != wanted[m]):
                 differ[at] = True
             elif own.is_known and own.meanings.isdisjoint(its.meanings):
                 doubtful.append(at)

@@ -49,6 +49,37 @@ def test_full_names_by_unit_and_component(description: str, unit: str, language:
 
 
 @pytest.mark.parametrize(
+    ("description", "language"),
+    [
+        ("Glucosa en LCR", "es"), ("Glukose im Pleurapunktat", "de"), ("Glucose pleural fluid", "en"),
+        ("Albumin im Aszites", "de"), ("Albumin (plasma)", "en"), ("Albúmina en orina", "es"), ("Natrium", "en"),
+    ],
+)  # fmt: skip
+def test_the_specimen_tells_a_language_that_is_not_given(description: str, language: str) -> None:
+    assert next(full_names(description, "mg/dl", None))[1] == language
+
+
+@pytest.mark.parametrize("language", ["", "*"])
+@pytest.mark.parametrize(
+    ("descriptions", "unit", "concept"),
+    [
+        (("Glukose im Liquor", "Glucose, spinal fluid", "Glucosa en líquido cefalorraquídeo"), "mg/dl", "T:18"),
+        (("LDH im Pleurapunktat", "LDH, pleural fluid", "LDH en líquido pleural"), "U/l", "T:21"),
+        # only a time after a dialysis, or a difference of two specimens
+        (("Glukose im Aszites", "Glucose, ascites", "Glucosa en líquido ascítico"), "mg/dl", None),
+        (("Glukose im Pleurapunktat", "Glucose, pleural fluid", "Glucosa en líquido pleural"), "mg/dl", None),
+    ],
+)
+def test_a_test_of_another_specimen_is_another_test(
+    tests: Bundle, descriptions: tuple[str, ...], unit: str, concept: str | None, language: str
+) -> None:
+    tags = ("de", "en", "es") if language else ("", "", "")
+    codes = [SourceCode(text, text, unit=unit, language=tag) for text, tag in zip(descriptions, tags, strict=True)]
+    targets = [one.target for one in Mapper(tests).propose(codes)]
+    assert [target and target.concept_id for target in targets] == [concept] * len(codes)
+
+
+@pytest.mark.parametrize(
     ("description", "language", "name"),
     [
         ("Anti-HAV IgM", "de", "hepatitis A virus IgM Ab [Presence] in Serum or Plasma"),
@@ -59,6 +90,26 @@ def test_full_names_by_unit_and_component(description: str, unit: str, language:
 )
 def test_antibodies_and_nucleic_acids_in_full(description: str, language: str, name: str) -> None:
     assert name.casefold() in [full.casefold() for full, _ in full_names(description, "", language)]
+
+
+@pytest.mark.parametrize(
+    ("description", "language"), [("Anti-HAV IgM", "de"), ("HAV IgM", "en"), ("Anti-VHA IgM", "es")]
+)
+def test_the_domain_of_a_list_gives_a_test_no_other_component(tests: Bundle, description: str, language: str) -> None:
+    codes = [SourceCode("1", description, language=language)]
+    (alone,), (among,) = (Mapper(tests, domain=domain).propose(codes) for domain in ((), ("chemistry",)))
+    assert alone.candidates == among.candidates
+    assert among.candidates[0].concept_id == "T:9"
+    assert all(one.score < 0.1 for one in among.candidates if one.name.startswith("IgM"))
+
+
+def test_a_whole_name_is_written_in_every_language() -> None:
+    # for a bundle of another language
+    assert {tag: name for name, tag in full_names("HbA1c", "%", "es")} == {
+        "es": "Hemoglobina A1c/Hemoglobina total en Sangre",
+        "de": "Hämoglobin A1c/Hämoglobin.gesamt in Blut",
+        "en": "Hemoglobin A1c/Hemoglobin.total in Blood",
+    }
 
 
 @pytest.mark.parametrize("description", ["anti-D immunoglobulin", "Tetanus-Impfstoff, Ag-arm", "antitussives"])
