@@ -26,6 +26,7 @@ from medlink.linking.candidates import Contexts
 from medlink.linking.decision import SharedNamePolicy
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.linker import open_reranker
+from medlink.linking.lru import BatchCache
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.laboratory import is_full_name, is_ratio, traits
@@ -35,9 +36,17 @@ from medlink.mapping.ranking import (
     DescriptionRanker,
     MainPartRanker,
     default_description_ranker,
-    have_same_component,
 )
 from medlink.mapping.targets import allowed_targets
+from medlink.mapping.word_meanings import (
+    Additions,
+    Words,
+    additions,
+    have_same_component,
+    mean_other_kinds,
+    read_words,
+    relates_to,
+)  # fmt: skip
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Link
 
 NAMED = ("exact", "inflected")
@@ -49,6 +58,8 @@ SAMPLE = 2_000
 """Most descriptions that the domain of a list is estimated from."""
 CERTAIN = 0.8
 """Score from which a concept is certain."""
+_LOW = 0.05  # highest score of a candidate that is certainly wrong
+_CACHED = 8192  # texts
 _LEAST = 20  # certain codes, below which a list has no domain
 _SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
 _LEAST_SHARE = 0.02  # share of the bundle's concepts that a type with fewer counts as having
@@ -142,6 +153,7 @@ class DescriptionLinker:
         self._policy = SharedNamePolicy(bundle, options.prefer, presume=options.presume)
         ranker = options.ranker
         self.reranker = None if ranker is None else open_reranker(ranker, bundle, options.ranker_cache)
+        self._words = BatchCache[tuple[str, str | None], Words](_CACHED)
         self.domains, self._is_settled = list[str](), bool(options.domain)
         concepts = bundle.kb.concepts_by_type() if options.domain else {}
         known = {kind.casefold() for kind in concepts}
@@ -191,6 +203,7 @@ class DescriptionLinker:
     def link(self, mentions: Sequence[Mention], k: int | None = None) -> list[Link]:
         """Link n descriptions, with k candidates each; default: as many as the options say."""
         links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
+        self._lower_other_kinds(links, [mention.language for mention in mentions])
         if self._priors and self._is_settled:
             links = [self._weigh_named(link) for link in links]
         if self._whole is not None:
@@ -206,6 +219,31 @@ class DescriptionLinker:
     def same_component(self, one: str, other: str) -> bool:
         """Return whether two names of laboratory tests have the same component, also in two languages."""
         return have_same_component(self._bundle.index, one, other)
+
+    def additions(self, description: str, language: str | None, candidate: Candidate) -> Additions:
+        """Compare the words of the name of a candidate to those of a description."""
+        return additions(self._bundle.index, description, language, candidate.name, candidate.language)
+
+    def _lower_other_kinds(self, links: list[Link], languages: Sequence[str | None]) -> None:
+        """Lower candidates of another kind than the description: *tracheostomy* is not *trachea*."""
+        index = self._bundle.index
+        doubtful = [
+            at
+            for at, link in enumerate(links)
+            if link.candidates and link.candidates[0].route not in NAMED and not is_full_name(link.mention)
+        ]
+        texts = [(links[at].mention, languages[at]) for at in doubtful]
+        texts += [(one.name, one.language) for at in doubtful for one in links[at].candidates]
+        words = self._words.get(dict.fromkeys(texts), lambda new: read_words(index, *map(list, zip(*new, strict=True))))
+        for at in doubtful:
+            link, own = links[at], words[links[at].mention, languages[at]]
+            is_other = [
+                mean_other_kinds(index, own, words[one.name, one.language], kinds_of(one.semantic_types))
+                or (relates_to(one.name) and not relates_to(link.mention))
+                for one in link.candidates
+            ]
+            if any(is_other):
+                links[at] = lower(link, [one for one, other in zip(link.candidates, is_other, strict=True) if other])
 
     def _weigh_named(self, link: Link) -> Link:
         """Apply the prior to concepts with the description as a name, too: the ranker puts these before all others."""
@@ -230,6 +268,13 @@ class DescriptionLinker:
         scores = {candidate.concept_id: candidate.score for candidate in whole.candidates}
         beside = [replace(c, score=min(c.score, scores.get(c.concept_id, 0.0))) for c in link.candidates]
         return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
+
+
+def lower(link: Link, wrong: Collection[Candidate]) -> Link:
+    """Return a link whose ``wrong`` candidates have a low score; without its first one, nothing is certain."""
+    lowered = [replace(one, score=min(one.score, _LOW)) if one in wrong else one for one in link.candidates]
+    ordered = tuple(sorted(lowered, key=lambda one: -one.score))
+    return replace(link, candidates=ordered, status=NIL if link.candidates[0] in wrong else link.status)
 
 
 def link_of_test(

@@ -18,8 +18,9 @@ from medlink.mapping.latin import in_english
 from medlink.mapping.operations import in_other_words
 from medlink.mapping.organisms import other_species_names
 from medlink.mapping.qualifiers import has_any_cue, without_suspicion
-from medlink.mapping.ranking import has_kind, main_part
+from medlink.mapping.ranking import main_part
 from medlink.mapping.subsites import find_subsite
+from medlink.mapping.word_meanings import has_kind
 
 Key = tuple[str, str]
 """A text to link, and its language."""

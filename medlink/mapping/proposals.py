@@ -20,13 +20,14 @@ from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import parse_description, ucum_code
 from medlink.mapping.laboratory import is_full_name
-from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test
+from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test, lower
 from medlink.mapping.options import MapOptions
 from medlink.mapping.organisms import is_only_genus
 from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
 from medlink.mapping.qualifiers import describe_finding
-from medlink.mapping.ranking import has_kind, main_name
+from medlink.mapping.ranking import main_name
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
+from medlink.mapping.word_meanings import has_kind
 from medlink.processes import MIN_FORKED, map_in_two
 from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
@@ -36,7 +37,6 @@ _WEIGHT_BY_CODE_ALONE = 0.01  # of a concept to which only the code leads
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _ORGANISM = "organism"  # kind of concepts and words
-_GENUS_FOR_SPECIES = 0.05  # highest score of a genus for a species
 _SHARING = 24  # candidates of a description that are compared
 _PARSED = 1_000  # descriptions parsed at a time
 _MILLISECONDS = 86_400_000
@@ -177,8 +177,8 @@ class Mapper:
         return link_by_key
 
     def _likeliest(self, code: ParsedCode, links: dict[Key, Link]) -> _Likeliest:
-        """Return the likeliest of the links of a description; it is broader if the description marks a residual class
-        and the name does not."""
+        """Return the likeliest of the links of a description; it is broader if the description marks a residual class,
+        and the name neither does so nor has further words: *other anaemias* are no *iron deficiency anaemia*."""
         language = code.source.language
         link, value = links.get((code.description.text, language), Link("")), None
         if code.base:
@@ -190,7 +190,7 @@ class Mapper:
         if code.subsite and links[code.subsite, language].status != NIL:
             link = links[code.subsite, language]
         genus = link if link.candidates and self._is_only_genus(code, link.candidates[0]) else None
-        link = _renamed(code, links, link if genus is None else _demote_first(genus))
+        link = _renamed(code, links, link if genus is None else lower(genus, genus.candidates[:1]))
         link = self._as_test(code, links, link)
         if genus is not None and self.options.broader and link.status == NIL:
             return genus, value, True
@@ -201,6 +201,11 @@ class Mapper:
             above = links[code.above, language]
             if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
                 link = above
+            if link.candidates and link.candidates[0].route not in NAMED:
+                words = self.linker.additions(code.above, language, link.candidates[0])
+                if words.adds and words.has_all:
+                    return lower(link, link.candidates[:1]), value, False
+                is_broader = not words.adds
         return link, value, is_broader
 
     def _as_test(self, code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
@@ -329,12 +334,6 @@ def _renamed(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
     named = [links[other] for other in code.others if _has_name(links[other], other[0])]
     found = [*([link] if link.candidates else []), *named]
     return max(found, key=lambda one: one.candidates[0].score, default=link)
-
-
-def _demote_first(link: Link) -> Link:
-    first = replace(link.candidates[0], score=min(link.candidates[0].score, _GENUS_FOR_SPECIES))
-    ordered = sorted([first, *link.candidates[1:]], key=lambda one: (-one.score, one.concept_id))
-    return replace(link, candidates=tuple(ordered), status=NIL)
 
 
 def _written(code: SourceCode) -> _Written:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from rapidfuzz import fuzz, process
 
 from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
-from medlink.index import ConceptIndex
 from medlink.index.arrays import row_products
 from medlink.index.word_coverage import UNKNOWN_WORD, TextCoverage, WordKinds
 from medlink.language.exact import normalise_all
@@ -31,6 +30,7 @@ from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, traits
+from medlink.mapping.word_meanings import Words, read_words
 
 KINDS = {
     "finding": ("finding", "change"), "body": ("body", "function"), "substance": ("substance", "organism"),
@@ -60,10 +60,8 @@ _OTHER_COMPONENT = 50.0  # log odds against a test that certainly has another co
 _NOTHING, _ALIKE = 0.05, 0.15  # covered share, and squared cosine, below which a component probably is another one
 _LEAST_CUT = 4  # letters of a component that may be cut short without a full stop
 _SUBSTANCE = "substance"
-_ANALYTES = frozenset({_SUBSTANCE, "body", "organism"})
 _BLOOD_GROUP = 3  # letters of the name of a blood group
 _CACHED = 8192  # components
-_SAME_LETTERS = 90.0  # similarity of two spellings of a component
 _SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
 _END = re.compile(r"\s*[;,\[:]|\s*\((?![^()]*\)\s\w)|\s[-–]\s|\s/")  # "iodine (131I) omburtamab" goes on
@@ -167,7 +165,7 @@ class DescriptionRanker:
     def __init__(self, first: LinearRanker) -> None:
         self._first, self._weights = first, default_description_ranker().ranker
         # of the components of names and descriptions
-        self._components, self._vectors = BatchCache[str, _Component](_CACHED), BatchCache[str, Floats](_CACHED)
+        self._components, self._vectors = BatchCache[str, Words](_CACHED), BatchCache[str, Floats](_CACHED)
 
     def rank(self, mentions: Sequence[Mention], contexts: Contexts, candidates: CandidateFeatures) -> Floats:
         """Return rank scores ``(p,)``, independent of the context."""
@@ -199,8 +197,8 @@ class DescriptionRanker:
         number = np.array([numbers.setdefault(analyte(norm), len(numbers)) for norm in norms])[row]
         named = list(numbers)
         ratio, of_ratio = (np.array(list(map(is_ratio, texts))) for texts in (norms, own_norms))
-        components = self._components.get(named, lambda new: _read(index, new, [None] * len(new)))
-        of_wanted, of_named = _read(index, wanted, languages), [components[text] for text in named]
+        components = self._components.get(named, lambda new: read_words(index, new, [None] * len(new)))
+        of_wanted, of_named = read_words(index, wanted, languages), [components[text] for text in named]
         distinct, of_pair = np.unique(mention * len(named) + number, return_inverse=True)
         differ, doubtful = np.zeros(len(distinct), dtype=bool), list[int]()
         kinds, (ms, ns) = index.forms.kinds, np.divmod(distinct, len(named))
@@ -307,48 +305,3 @@ def _other_tests(candidates: CandidateFeatures, table: NDArray[np.float32]) -> F
     differ = (own != named) & (_MAY_LACK | ((own >= 0) & (named >= 0))) & (named[:, :1] >= 0)
     odds[pairs] = differ @ _OTHER_TRAIT + _OTHER_TEST * ((covered < _NOTHING) & (cosine < _ALIKE))
     return odds
-
-
-class _Component(NamedTuple):
-    """The meanings of all words and their parts, those of each whole word, and whether the lexicon knows all words and
-    at least one is an analyte."""
-
-    meanings: set[int]
-    words: list[set[int]]
-    is_known: bool
-
-
-def _read(index: ConceptIndex, texts: list[str], languages: list[str | None]) -> list[_Component]:
-    features, kinds = index.read(texts, languages), index.forms.kinds
-    meanings, words = [set[int]() for _ in texts], [dict[int, set[int]]() for _ in texts]
-    owner = features.text[features.word].tolist()
-    columns = (features.word.tolist(), features.feature.tolist(), features.share.tolist())
-    for text, word, meaning, share in zip(owner, *columns, strict=True):
-        meanings[text].add(meaning)
-        whole = words[text].setdefault(word, set())
-        if meaning < len(kinds) and share == 1:
-            whole.add(meaning)
-    known = [
-        all(wholes.values()) and any(kinds[one] in _ANALYTES for whole in wholes.values() for one in whole)
-        for wholes in words
-    ]
-    wholes_of = ([whole for whole in wholes.values() if whole] for wholes in words)
-    return list(map(_Component, meanings, wholes_of, known))
-
-
-def have_same_component(index: ConceptIndex, one: str, other: str) -> bool:
-    """Return whether the components of two names of laboratory tests are equal: in their letters, nearly so (as in two
-    languages), or in the lexicon's meanings of their words.
-    """
-    texts = [analyte(normalise(name)) for name in (one, other)]
-    own, its = _read(index, texts, [None, None])
-    return fuzz.ratio(*texts) >= _SAME_LETTERS or (
-        own.is_known and len(own.words) == len(its.words)
-        and all(any(word & other for other in its.words) for word in own.words)
-    )  # fmt: skip
-
-
-def has_kind(index: ConceptIndex, text: str, kind: str) -> bool:
-    """Return whether the lexicon knows a word of a text as one of a kind."""
-    (read,) = _read(index, [text], [None])
-    return any(index.forms.kinds[meaning] == kind for word in read.words for meaning in word)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.index import Bundle
+from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.broader import class_above, nearest_parent
@@ -32,6 +32,51 @@ def test_a_residual_class_maps_to_the_concept_above(demo: Bundle) -> None:
     assert {one.targets[0].concept_id for one in found} == {"DEMO:0039"}
     assert [one.equivalence for one in found] == ["WIDER", "WIDER", "WIDER", "UNREVIEWED"]
     assert [one.evidence.endswith("; broader") for one in found] == [True, True, True, False]
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle of narrow concepts, and of a body part, an effect and an operation."""
+    folder = tmp_path_factory.mktemp("narrow")
+    build_kb(folder / "kb.sqlite", [Input("table", Path(__file__).with_name("narrow.tsv"))])
+    return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
+
+
+def test_a_residual_class_does_not_map_to_a_narrower_concept(narrow: Bundle) -> None:
+    classes = {
+        "de": ["Sonstige Anämien", "Bronchitis o.n.A.", "Sonstige Hernien"],
+        "en": ["Other anemias", "Bronchitis, unspecified", "Other infarctions"],
+        "es": ["Otras anemias", "Bronquitis, no especificada", "Otras diabetes mellitus"],
+    }
+    same = {
+        "de": ["Sonstige Eisenmangelanämien", "Sonstige Nierenkrankheiten"],
+        "en": ["Iron deficiency anemia, unspecified", "Other disorders of kidney"],
+        "es": ["Otras anemias ferropénicas", "Otras bronquitis crónicas"],
+    }
+    for expected, names in ((("nil", "UNREVIEWED"), classes), (("linked", "WIDER"), same)):
+        codes = [SourceCode(text, text, language=tag) for tag, texts in names.items() for text in texts]
+        found = Mapper(narrow).propose(codes)
+        assert {one.source.code: (one.link, one.equivalence) for one in found} == {
+            code.code: expected for code in codes
+        }
+
+
+@pytest.mark.parametrize("broader", [False, True])
+@pytest.mark.parametrize(
+    ("language", "descriptions"),
+    [
+        ("de", ["Tracheostomie", "Lumbalpunktion", "Partielle Nephrektomie", "Hiatushernie", "Spina bifida"]),
+        ("en", ["Tracheostomy", "Lumbar puncture", "Partial nephrectomy", "Hiatal hernia", "Spina bifida"]),
+        ("es", ["Traqueostomía", "Punción lumbar", "Nefrectomía parcial", "Hernia de hiato", "Espina bífida"]),
+    ],
+)
+def test_a_concept_of_another_kind_is_not_proposed(
+    narrow: Bundle, language: str, descriptions: list[str], broader: bool
+) -> None:
+    codes = [SourceCode(text, text, language=language) for text in descriptions]
+    assert {one.source.code: one.link for one in Mapper(narrow, broader=broader).propose(codes)} == dict.fromkeys(
+        descriptions, "nil"
+    )
 
 
 @pytest.mark.parametrize(
