@@ -46,7 +46,7 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
         unit, description = marked[1], f"{description} {marked[2]}"
     unit, second = _split_second(unit, tag)
     timed, time, hour = _split_time(words.noise[tag].sub("", description).strip(_EDGES) or description, tag)
-    component, specimen = _split_specimen(timed, tag)
+    component, specimen = _split_specimen(timed, tag, has_unit=bool(unit))
     component += f"/{second}" if second and "/" not in component else ""
     component, has_parts, says_ratio = _split_ratio(component, tag)
     measured = _properties(unit)
@@ -162,6 +162,19 @@ def is_ratio(norm: str) -> bool:
     return is_of_two or (match is not None and match[1] in laboratory_words().ratios)
 
 
+def may_be_ratio(description: str) -> bool:
+    """Return whether a description has a word of a ratio, or two specimens, in any language.
+
+    >>> may_be_ratio("Albumin Liquor/Serum"), may_be_ratio("LDH ratio"), may_be_ratio("LDH im Pleurapunktat, U/l")
+    (True, True, False)
+    """
+    words = laboratory_words()
+    first, _, second = description.partition("/")
+    return any(pattern.search(description) for pattern in words.ratio.words.values()) or any(
+        _any_specimen(tag).search(first) and _any_specimen(tag).search(second) for tag in words.joins
+    )
+
+
 @cache
 def _in_specimen() -> re.Pattern[str]:
     words = laboratory_words()
@@ -242,10 +255,10 @@ def _full_name() -> re.Pattern[str]:
     return re.compile(rf" \[(?:{either(list(properties))})\] (?:{either(list(set(words.joins.values())))}) ")
 
 
-def _split_specimen(description: str, language: str) -> tuple[str, Specimen | None]:
+def _split_specimen(description: str, language: str, *, has_unit: bool) -> tuple[str, Specimen | None]:
     """Return the component of a description, and its specimen if it names one."""
     for specimen in laboratory_words().specimens if _any_specimen(language).search(description) else ():
-        for pattern in (specimen.prefixes, specimen.cues[language]):
+        for pattern in specimen.patterns(language, has_unit=has_unit):
             match = pattern.search(description)
             if match:
                 rest = _EMPTY.sub("", f"{description[: match.start()]} {description[match.end() :]}")
@@ -258,7 +271,7 @@ def _split_specimen(description: str, language: str) -> tuple[str, Specimen | No
 @cache
 def _any_specimen(language: str) -> re.Pattern[str]:
     specimens = laboratory_words().specimens
-    patterns = [pattern.pattern for one in specimens for pattern in (one.prefixes, one.cues[language])]
+    patterns = [pattern.pattern for one in specimens for pattern in one.patterns(language, has_unit=True)]
     return re.compile("|".join(dict.fromkeys(patterns)))
 
 

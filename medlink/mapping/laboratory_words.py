@@ -36,13 +36,22 @@ _Texts = dict[str, str]  # by language
 _Patterns = dict[str, re.Pattern[str]]
 
 
+_Cues = Annotated[re.Pattern[str], BeforeValidator(_cue_pattern)]
+
+
 class Specimen(BaseModel):
-    """A system: its name in each language and other texts for it, a pattern of prefixes, and patterns of words."""
+    """A system: its name in each language and other texts for it, a pattern of prefixes, and patterns of words, also of
+    those that are a finding without a unit: *Pleuraerguss*."""
 
     names: _Texts
     prefixes: Annotated[re.Pattern[str], BeforeValidator(lambda words: rf"^(?:{either(words)})\s*-\s*(?=\w)")]
     same: list[str] = []
-    cues: dict[str, Annotated[re.Pattern[str], BeforeValidator(_cue_pattern)]]
+    cues: dict[str, _Cues]
+    with_unit: dict[str, _Cues] = {}
+
+    def patterns(self, language: str, *, has_unit: bool) -> list[re.Pattern[str]]:
+        more = [self.with_unit[language]] if has_unit and language in self.with_unit else []
+        return [self.prefixes, self.cues[language], *more]
 
 
 class Property(BaseModel):
@@ -119,7 +128,8 @@ class Words(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_prepositions(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        for cues in (specimen["cues"] for specimen in raw["specimens"]):
+        of_specimens = [one.get(key, {}) for one in raw["specimens"] for key in ("cues", "with_unit")]
+        for cues in of_specimens:
             for tag, words in cues.items():
                 before = [f"{one} {word}" for one in raw["before_specimens"][tag] for word in words if len(word) > 2]
                 cues[tag] = [*words, *before]

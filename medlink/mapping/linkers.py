@@ -9,6 +9,7 @@ A type with few concepts counts as one with more, because one or two codes prove
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from medlink.linking.linker import open_reranker
 from medlink.linking.lru import BatchCache
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
-from medlink.mapping.laboratory import is_full_name, is_ratio, traits
+from medlink.mapping.laboratory import is_full_name, is_ratio, may_be_ratio, traits
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import (
     POOL,
@@ -60,6 +61,7 @@ CERTAIN = 0.8
 """Score from which a concept is certain."""
 _LOW = 0.05  # highest score of a candidate that is certainly wrong
 _CACHED = 8192  # texts
+_PER = re.compile(r"/(?=[^\W\d])")  # a name of a share or ratio
 _LEAST = 20  # certain codes, below which a list has no domain
 _SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
 _LEAST_SHARE = 0.02  # share of the bundle's concepts that a type with fewer counts as having
@@ -290,20 +292,28 @@ def link_of_test(
     tests = [candidate for link in full for candidate in link.candidates if _is_test(candidate.name)]
     types = {kind for candidate in tests for kind in candidate.semantic_types}
     sources = {candidate.source for candidate in tests if not candidate.semantic_types}
-    may_be_ratio = any(is_ratio(normalise(link.mention)) for link in full)
+    has_unit = same_component is None
+    is_of_two = may_be_ratio(whole.mention) or any(is_ratio(normalise(link.mention)) for link in full)
 
     def fits(candidate: Candidate) -> bool:
         own = candidate.semantic_types
         return not types.isdisjoint(own) or not _TESTS.isdisjoint(kinds_of(own)) or candidate.source in sources
 
     def may_be(name: str) -> bool:
-        return not _is_test(name) and (may_be_ratio or not is_ratio(normalise(name)))
+        return not _is_test(name) and (is_of_two or not is_ratio(normalise(name)))
+
+    def is_share(name: str) -> bool:
+        return has_unit and not (is_of_two or _is_test(name)) and _PER.search(name) is not None
 
     best: Link | None = None
     certain = dict[str, Candidate]()
     for link in (whole, *full) if tests else ():
         is_full = is_full_name(link.mention)
-        kept = tuple(c for c in link.candidates if fits(c) and (is_full or c.route in NAMED or may_be(c.name)))
+        kept = tuple(
+            c
+            for c in link.candidates
+            if fits(c) and (c.route in NAMED or ((is_full or may_be(c.name)) and not is_share(c.name)))
+        )
         status = link.status if kept[:1] == link.candidates[:1] else NIL
         if status == LINKED and _property(kept[0].name) == _property(link.mention) >= 0:
             certain.setdefault(kept[0].concept_id, kept[0])

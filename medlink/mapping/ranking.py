@@ -29,7 +29,7 @@ from medlink.linking.drugs import first_member
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
-from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, traits
+from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, may_be_ratio, traits
 from medlink.mapping.word_meanings import Words, read_words
 
 KINDS = {
@@ -197,6 +197,7 @@ class DescriptionRanker:
         number = np.array([numbers.setdefault(analyte(norm), len(numbers)) for norm in norms])[row]
         named = list(numbers)
         ratio, of_ratio = (np.array(list(map(is_ratio, texts))) for texts in (norms, own_norms))
+        of_ratio |= np.array([may_be_ratio(batch.texts[at]) for at in mentions.tolist()])
         components = self._components.get(named, lambda new: read_words(index, new, [None] * len(new)))
         of_wanted, of_named = read_words(index, wanted, languages), [components[text] for text in named]
         distinct, of_pair = np.unique(mention * len(named) + number, return_inverse=True)

@@ -65,6 +65,7 @@ def test_the_specimen_tells_a_language_that_is_not_given(description: str, langu
     [
         (("Glukose im Liquor", "Glucose, spinal fluid", "Glucosa en líquido cefalorraquídeo"), "mg/dl", "T:18"),
         (("LDH im Pleurapunktat", "LDH, pleural fluid", "LDH en líquido pleural"), "U/l", "T:21"),
+        (("Albumin-Quotient Liquor/Serum", "Albumin CSF/serum ratio", "Cociente albúmina LCR/suero"), "", "T:24"),
         # only a time after a dialysis, or a difference of two specimens
         (("Glukose im Aszites", "Glucose, ascites", "Glucosa en líquido ascítico"), "mg/dl", None),
         (("Glukose im Pleurapunktat", "Glucose, pleural fluid", "Glucosa en líquido pleural"), "mg/dl", None),
@@ -112,8 +113,10 @@ def test_a_whole_name_is_written_in_every_language() -> None:
     }
 
 
-@pytest.mark.parametrize("description", ["anti-D immunoglobulin", "Tetanus-Impfstoff, Ag-arm", "antitussives"])
-def test_drugs_against_something_are_no_tests(description: str) -> None:
+@pytest.mark.parametrize(
+    "description", ["anti-D immunoglobulin", "Tetanus-Impfstoff, Ag-arm", "antitussives", "malignant pleural effusion"]
+)
+def test_drugs_and_findings_are_no_tests(description: str) -> None:
     assert list(full_names(description, "", "en")) == []
 
 
