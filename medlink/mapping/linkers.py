@@ -61,7 +61,7 @@ CERTAIN = 0.8
 """Score from which a concept is certain."""
 _LOW = 0.05  # highest score of a candidate that is certainly wrong
 _CACHED = 8192  # texts
-_PER = re.compile(r"/(?=[^\W\d])")  # a name of a share or ratio
+_PER = re.compile(r"/(?=[^\W\d])(?![^\[]*\])")  # a name of a share or ratio; not a property in square brackets
 _LEAST = 20  # certain codes, below which a list has no domain
 _SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
 _LEAST_SHARE = 0.02  # share of the bundle's concepts that a type with fewer counts as having
