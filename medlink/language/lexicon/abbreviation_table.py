@@ -329,7 +329,7 @@ class AbbreviationTable:
                 yield place, by_organ[""], None, apart
 
     def _is_other_word(self, written: str, word: str) -> bool:
-        """Whether a text has a word that only looks like an inflected one, and is no finding: *Blut* beside *Bluter*."""
+        """Whether a word only looks like an inflected one, and names no finding: *Blut* beside *Bluter*."""
         if self._forms is None or written.casefold() == word.casefold():
             return False
         tag = base(self._language)
