@@ -275,7 +275,7 @@ class DescriptionLinker:
 def lower(link: Link, wrong: Collection[Candidate]) -> Link:
     """Return a link whose ``wrong`` candidates have a low score; without its first one, nothing is certain."""
     lowered = [replace(one, score=min(one.score, _LOW)) if one in wrong else one for one in link.candidates]
-    ordered = tuple(sorted(lowered, key=lambda one: -one.score))
+    ordered = tuple(sorted(lowered, key=lambda one: (-one.score, one.concept_id)))
     return replace(link, candidates=ordered, status=NIL if link.candidates[0] in wrong else link.status)
 
 
