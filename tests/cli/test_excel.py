@@ -94,7 +94,7 @@ def test_an_ending_without_a_format_is_refused(
 @pytest.mark.parametrize(
     ("header", "described"),
     [
-        (("Nr", "Bez. lang"), "columns: Nr, Bez. lang. Remedy: name the column of the codes with --code-column."),
+        (("Nr", "Bez. lang"), "columns: Nr, Bez. lang. Remedy: name the column of the codes with --code-column; "),
         (("code", "Bez. lang"), "columns: code, Bez. lang. Remedy: name the column of the names with --name-col"),
         ((1, "Fieber"), "found 2 columns. Remedy"),
         (("A",), "found 1 column. Remedy"),

@@ -144,6 +144,7 @@ def test_selected_words_are_added(notes: Linked, demo: Bundle, chromium: Tab, tm
         press(tab, Keys.ESCAPE)
         # until the dialog is closed, the next key would go into its search field
         tab.wait(lambda: tab.texts("#concept-dialog[open]") == [])
+        tab.wait(lambda: tab.run("return document.activeElement.closest('dialog')") is None)
         press(tab, "a")
         tab.wait(lambda: tab.texts("#decided")[0].startswith("1 of"))
         saved(tab)
