@@ -302,8 +302,9 @@ class Absences(Phrases[Absent]):
     def found(self, text: Text) -> list[PhraseMatch[Absent]]:
         matches = super().found(text)
         known = {match.start for match in matches}
-        for low in [low for low in text.places if low.endswith(self.endings)] if self.endings else ():
-            ending = min((ending for ending in self.endings if low.endswith(ending)), key=len)
+        endings = self.endings
+        for low in [low for low in text.places if low.endswith(endings)] if endings else ():
+            ending = min((ending for ending in endings if low.endswith(ending)), key=len)
             front = low.removesuffix(ending)
             value = Absent((front.removesuffix("s"),), of_place=False, reads=self._of_ending[ending])  # anfalls-frei
             if len(front) >= _LEAST_FRONT:
