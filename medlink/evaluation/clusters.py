@@ -220,7 +220,7 @@ class PartitionTask(Task):
         if not self.baselines:
             return {}
         if len(names) > _MOST_LINKED:
-            problem = f"{len(names):,} terms, of which the baseline would compare all pairs"
+            problem = f"the baseline compares all pairs, which are too many for {len(names):,} terms"
             raise ConfigError(problem, remedy=f"leave baselines out, or give at most {_MOST_LINKED:,} terms")
         return {
             "equal letters": measure_partition(equal_letters(names.texts), names.owners, names.languages),

@@ -268,12 +268,15 @@ class Effect(NamedTuple):
     allergy: str
 
 
+_Denial = Literal["absent", "uncertain"]
+
+
 class Absent(NamedTuple):
     """A row of ``absences.tsv``: findings that a word negates or doubts, and whether a noun after it is a body site."""
 
     terms: tuple[str, ...]
     of_place: bool
-    reads: Literal["absent", "uncertain"] = "absent"
+    reads: _Denial = "absent"
 
 
 _FRONT = "<>"
@@ -284,29 +287,22 @@ _LEAST_FRONT = 4  # letters of such a beginning
 class Absences(Phrases[Absent]):
     """The words of one language that negate or doubt a finding without a cue, such as *afebrile* (``absences.tsv``).
 
-    ``<>frei`` stands for all words with this ending; the beginning of the word names the finding.
+    ``<>frei`` stands for all words with this ending; the beginning of the word names the finding. ``endings`` tells
+    what each ending does.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._of_ending = dict[str, Literal["absent", "uncertain"]]()
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return tuple(self._of_ending)
-
-    def add_ending(self, ending: str, reads: Literal["absent", "uncertain"]) -> None:
-        """Add all words with an ending; it may have alternatives in brackets, see :func:`variants`."""
-        self._of_ending |= dict.fromkeys(variants(ending), reads)
+        self.endings = dict[str, _Denial]()
 
     def found(self, text: Text) -> list[PhraseMatch[Absent]]:
         matches = super().found(text)
         known = {match.start for match in matches}
-        endings = self.endings
+        endings = tuple(self.endings)
         for low in [low for low in text.places if low.endswith(endings)] if endings else ():
             ending = min((ending for ending in endings if low.endswith(ending)), key=len)
             front = low.removesuffix(ending)
-            value = Absent((front.removesuffix("s"),), of_place=False, reads=self._of_ending[ending])  # anfalls-frei
+            value = Absent((front.removesuffix("s"),), of_place=False, reads=self.endings[ending])  # anfalls-frei
             if len(front) >= _LEAST_FRONT:
                 matches += [PhraseMatch(at, at + 1, [value]) for at in text.places[low] if at not in known]
         return sorted(matches, key=lambda match: match[:2])
@@ -325,7 +321,7 @@ class Absences(Phrases[Absent]):
     def is_derived(self, word: str) -> bool:
         """Whether a word is known only by its ending, so that it may not concern a finding: *gebührenfrei*."""
         low = word.casefold()
-        return low.endswith(self.endings) and low not in self._root
+        return low.endswith(tuple(self.endings)) and low not in self._root
 
 
 def has_cues(language: str) -> bool:
@@ -376,14 +372,14 @@ def headings(data: Language) -> Phrases[str]:
 def absences(data: Language) -> Absences:
     table = Absences()
     for row in rows(data.table("absences"), "word", "finding", "reads", "before", "source"):
-        _one_of(row, "reads", ("absent", "uncertain"))
+        _one_of(row, "reads", get_args(_Denial))
         words, terms = alternatives(row["word"]), alternatives(row["finding"])
         if not all(words + terms):
             raise row.error("a word and a finding expected", "fill both cells")
-        reads = cast(Literal["absent", "uncertain"], row["reads"])
+        reads = cast(_Denial, row["reads"])
         for word in words:
             if word.startswith(_FRONT):
-                table.add_ending(word.removeprefix(_FRONT), reads)
+                table.endings |= dict.fromkeys(variants(word.removeprefix(_FRONT)), reads)
             else:
                 table.add(word, Absent(tuple(terms), row["before"] == "place", reads))
     return table

@@ -166,14 +166,12 @@ def _read_list(table: Table, columns: Columns) -> Iterator[CodeMapping]:
         missing = "code" if code is None else "name"
         message = f"no column {', '.join(usual_titles(missing)[:3])} or the like; found "
         message += describe_header(table.first, pattern=TITLE)
-        remedy, below = (
-            f"name the column of the {missing}s with {missing}_column=...",
-            "delete the lines above the header",
-        )
+        remedy = f"name the column of the {missing}s with {missing}_column=..."
         if code is None and name is None:
-            remedy = f"{remedy}; if the header is in a later line, {below}"
             if sum(map(bool, table.first)) == 1:  # a title above the table
-                remedy = f"the header may be in a later line: {below}"
+                remedy = "the header may be in a later line: delete the lines above the header"
+            else:
+                remedy += "; if the header is in a later line, delete the lines above the header"
         raise table.error(message, remedy)
     frequency, unit, language, concept = (
         table.find_column(kind, getattr(columns, kind)) for kind in ("frequency", "unit", "language", "concept")

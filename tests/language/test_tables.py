@@ -45,6 +45,7 @@ TABLES: dict[str, tuple[Callable[[str], Any], str]] = {
     ("sections", "Diagnosi|place|s", "kind is 'place', one of "),
     ("absences", "|febbre|absent||uso", "a word and a finding expected"),
     ("absences", "afebbrile||absent||uso", "a word and a finding expected"),
+    ("absences", "afebbrile|febbre|present||uso", "reads is 'present', one of absent, uncertain expected"),
     ("no_mentions", "|uso|x", "a phrase and its source expected"),
     ("no_mentions", "parola||x", "a phrase and its source expected"),
     ("relatives", "madre|MOTHER|uso", "'MOTHER' is not a code of a relative"),

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from medlink.index import Bundle, build_bundle
+from medlink.index import Bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.mapping import Mapper, SourceCode, map_codes
 from medlink.mapping.broader import class_above, nearest_parent
 from medlink.records import Candidate
-from tests.tables import cases
+from tests.tables import bundle_of_table, cases
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -37,9 +37,7 @@ def test_a_residual_class_maps_to_the_concept_above(demo: Bundle) -> None:
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of narrow concepts, and of a body part, an effect and an operation."""
-    folder = tmp_path_factory.mktemp("narrow")
-    build_kb(folder / "kb.sqlite", [Input("table", Path(__file__).with_name("narrow.tsv"))])
-    return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
+    return bundle_of_table(tmp_path_factory.mktemp("narrow"), __file__, "narrow.tsv")
 
 
 def test_a_residual_class_does_not_map_to_a_narrower_concept(narrow: Bundle) -> None:

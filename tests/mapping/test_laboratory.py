@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from medlink.files.resources import RESOURCES
-from medlink.index import Bundle, build_bundle
-from medlink.kb import Input, build_kb
+from medlink.index import Bundle
 from medlink.language.languages import rows
 from medlink.mapping import Mapper, SourceCode
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, TEST, expand
 from medlink.mapping.laboratory import full_names
-from tests.tables import cases
+from tests.tables import bundle_of_table, cases
 
 
 @pytest.fixture(scope="module")
 def tests(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A bundle of names of laboratory tests."""
-    folder = tmp_path_factory.mktemp("tests")
-    build_kb(folder / "kb.sqlite", [Input("table", Path(__file__).with_name("laboratory.tsv"))])
-    return Bundle(build_bundle(folder / "bundle", kb=folder / "kb.sqlite", encoder="builtin").folder)
+    return bundle_of_table(tmp_path_factory.mktemp("tests"), __file__, "laboratory.tsv")
 
 
 def test_specimen_time_method_and_class_decide(tests: Bundle) -> None:
