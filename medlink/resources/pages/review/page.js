@@ -322,7 +322,8 @@ if (isNotes) Object.assign(KEYS, { i: missed, n: () => turn(1), p: () => turn(-1
 const LIST_KEYS = ["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"];
 
 document.addEventListener("keydown", (event) => {
-  const at = event.target;
+  // the focus stays in a closed dialog until the next frame
+  const at = event.target.closest("dialog:not([open])") ? document.body : event.target;
   if (event.altKey || event.ctrlKey || event.metaKey || document.body.inert || at.closest("dialog")) return;
   if (event.key === "Escape" && at.closest("form, .card")) byId("list").focus();
   if (at.matches("select, textarea, input:not([type=checkbox], [type=radio])")) return;
