@@ -348,7 +348,7 @@ def printed(sizes: list[dict[str, Any]]) -> None:
         for kind, row in found["kinds"].items():
             recalls = " | ".join(f"{value:.3f}" for what in sorts for value in row["recall"][what])
             click.echo(
-                f"| {one['names']:,} | `{kind}` | {found['queries'] / row['seconds']:,.0f} | "
+                f"| {one['names']:,} | `{kind}` | {found['asked'] / row['seconds']:,.0f} | "
                 f"{found['exact'] / row['seconds']:.1f} | {recalls} | {row['bytes']:,} |"
             )
     head = " | ".join(f"{what}: in the first 10" for what in sorts)
