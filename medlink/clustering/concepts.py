@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.clusters import Cluster
-from medlink.clustering.guards import LATERALITY, SEX, separating_kinds
+from medlink.clustering.guards import NARROWING, separating_kinds
 from medlink.index.word_coverage import UNKNOWN_WORD, TextFeatures
 from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.lexicon.forms import shipped_forms
@@ -31,7 +31,6 @@ _KINDS = {
     "general": ("general", "measure", "person"),  # these narrow no term
 }  # fmt: skip
 _COVERED = 0.999  # least share of a name that counts as covered
-_NARROWING = frozenset({LATERALITY, SEX})  # guards for what may also narrow a term: *left leg pain*
 _MAX_ABBREVIATION = 5  # characters; a short word in capitals has no stem: GOT is not a form of "gota"
 # votes of a near concept for itself as the parent, and if its name is part of a term; each of its parents gets 1
 _SELF_VOTE, _PART_VOTE = 0.5, 1.5
@@ -155,7 +154,7 @@ def resolve_term(
     def kinds(name: Candidate) -> frozenset[str]:
         return separating_kinds(link.mention, name.name, language, name.language, reader)
 
-    above = (c for c in candidates if c.concept_id in broader and kinds(c) <= _NARROWING)
+    above = (c for c in candidates if c.concept_id in broader and kinds(c) <= NARROWING)
     parent, best = next(above, None), candidates[0] if candidates else None
     if best is None or best.score < MIN_PARENT_SCORE or best.concept_id in broader:
         return TermConcept(broader=parent)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import KINDS, LATERALITY, SEX
+from medlink.clustering.guards import KINDS, NARROWING
 from medlink.clustering.pair_features import PER_TERM, PairFeatures, shipped_model
 from medlink.index.knn_graph import exact_cosines
 from medlink.language.guard_words import NEGATION
@@ -29,7 +29,8 @@ _STATED = 0.95  # probability of a pair that the list states, as "long form (ABC
 _MIN_PROBABILITY = 0.01
 # lowest probability of *narrower* for terms that do not spell the broader one, do so at an end, or as end of a compound
 _LEAST_NARROWER = np.array([0.8, 0.5, 0.45])
-_NARROWING = (KINDS.index(LATERALITY), KINDS.index(SEX))  # guards for what may also narrow a term: *left leg pain*
+_NARROWING = sorted(map(KINDS.index, NARROWING))
+_LIKELIER = 1.3  # a term that is so many times likelier to be narrower is not the same
 _PAIRS = 1 << 17  # in memory at a time
 _WHOLE = PER_TERM.index("whole")
 _PARTS = 32  # parts of the rows; the pairs of one part are in memory at a time
@@ -160,6 +161,9 @@ def _compare(
         below, above = np.where(narrower[weak] > 0, (ends[0][weak], ends[1][weak]), (ends[1][weak], ends[0][weak]))
         narrower[weak[certainty[weak] < _LEAST_NARROWER[features.spelled(below, above)]]] = 0
         narrower[certainty < _LEAST_NARROWER[-1]] = 0
+        certainty = np.abs(narrower)
+        likelier = (certainty > _LIKELIER * probability) & (apart == 0)
+        probability = np.where(likelier, np.minimum(probability, 1 - certainty), probability)
         part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.select((part.probability >= _MIN_PROBABILITY) | (narrower != 0)))
     return _concatenate(parts)

@@ -7,7 +7,8 @@ chose the way to compare each kind (``docs/explanation/measured-clusters.md``).
 
 Negation counts only if one term negates a word of the other ("afebrile" and "febrile", "non-small cell" and "small
 cell"), because many words that begin with *a-*, *in-* and *un-* negate nothing. Acts are compared in pairs too
-(:class:`medlink.language.guard_words.Acts`).
+(:class:`medlink.language.guard_words.Acts`), and so are a term and its parts: *nausea and vomiting* is not nausea, and
+*Tumoranämie* not every anaemia.
 """
 
 from __future__ import annotations
@@ -31,18 +32,21 @@ OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 those whose sets do not contain each other, ``same`` those with values that differ, ``equal`` also those where one has
 none."""
 
-LATERALITY, SEX = "laterality", "sex"
+LATERALITY, SEX, SPREAD, COMBINATION, COMPOUND = "laterality", "sex", "spread", "combination", "compound"
+NARROWING = frozenset({LATERALITY, SEX, SPREAD, COMPOUND})
+"""Kinds of values that may also make one term narrower than another: *left leg pain*."""
 _OVERLAPPING = (
     "age amount anaesthesia axis beat breath course depth extent inheritance layer malignancy motion onset order "
     "origin phase rank rate response result severity side size"
 )
 COMPARED: dict[str, str] = {
-    NUMBER: NESTED, LETTER: SAME, LATERALITY: EQUAL, SEX: EQUAL, "combination": EQUAL,
+    NUMBER: NESTED, LETTER: SAME, LATERALITY: EQUAL, SEX: EQUAL, SPREAD: EQUAL, COMBINATION: EQUAL,
     **dict.fromkeys(_OVERLAPPING.split(), OVERLAP), "sperm": SAME, "vertical": OVERLAP, "vessel": OVERLAP,
 }  # fmt: skip
-"""The way to compare the values of each kind; the first kind that differs is reported."""
-KINDS = ("", *COMPARED, NEGATION, ACT)
-"""Names of the results of :meth:`Guards.apart`, which are indices of this tuple; 0 for no guard."""
+"""The way to compare the values of each kind."""
+KINDS = ("", NEGATION, *COMPARED, ACT, COMPOUND)
+"""Names of the results of :meth:`Guards.apart`, which are indices of this tuple, the first that separates a pair; 0 for
+no guard."""
 
 _Rows = NDArray[np.int64]
 _Profile = tuple[dict[str, frozenset[str]], frozenset[str]]  # values by kind, and named acts
@@ -60,6 +64,9 @@ def separating_kinds(
     here, there = reader.read(one, language), reader.read(other, second)
     kinds = _differing((here.values, here.acts.named), (there.values, there.acts.named))
     kinds |= {NEGATION} if here.negated & there.asserted or there.negated & here.asserted else set()
+    for kind in (COMBINATION, COMPOUND):
+        mine, theirs = (getattr(reading.parts, kind) for reading in (here, there))
+        kinds |= {kind} if here.whole in theirs or there.whole in mine else set()
     return frozenset(kinds | ({ACT} if here.acts.differ(there.acts) else set()))
 
 
@@ -94,6 +101,7 @@ class Guards:
         self.denied = np.fromiter(map(self._reader.denies, forms), bool, len(forms))
         self._find_rests([tag for _, tag in numbers])
         self._find_profiles(unread)
+        self._find_parts(forms)
         self._negated, self._asserted = self._find_negations()
         del self._reader, self._terms, self._languages, self._token, self._owner, self._words
 
@@ -142,9 +150,19 @@ class Guards:
         self._profiles: list[_Profile] = [(guard_words.by_kind(values), named) for values, named in profiles]
         self._numbers = _incidence(np.array(cells, np.int64).reshape(-1, 2), (len(unread), len(numbers)))
 
+    def _find_parts(self, forms: Sequence[str]) -> None:
+        # for both kinds, row * n + number of each other form that is a part of the term
+        numbers = dict(zip(reversed(forms), range(len(forms)), strict=True))
+        self._form = np.fromiter(map(numbers.__getitem__, forms), np.int64, len(forms))
+        found: list[list[int]] = [[], []]
+        for row, (term, form, tag) in enumerate(zip(self._terms, forms, self._languages, strict=True)):
+            for keys, parts in zip(found, self._reader.parts(term, form, tag), strict=True):
+                keys += [row * len(forms) + numbers[part] for part in parts if part in numbers]
+        self._parts = [np.unique(np.array(keys, np.int64)) for keys in found]
+
     def _find_negations(self) -> tuple[Any, Any]:
         # sparse matrices (n, v): words that each term may negate, and words that it asserts
-        by_term = self._any_word("is_negator")
+        by_term = self._any_word("is_negator") | self._any_word("ends_negated")
         rows = np.flatnonzero(by_term).tolist()
         of_terms = [self._reader.negated(self._terms[row], self._languages[row]) for row in rows]
         sides = [
@@ -177,6 +195,9 @@ class Guards:
         found[:, numbers[NUMBER]] = self.numbers(rows, cols)[0] < np.minimum(counts[rows], counts[cols])
         for one, other in ((rows, cols), (cols, rows)):
             found[:, numbers[NEGATION]] |= _count_common(self._negated, self._asserted, one, other) > 0
+        for kind, keys in zip((COMBINATION, COMPOUND), self._parts, strict=True):
+            for one, other in ((rows, cols), (cols, rows)):
+                found[:, numbers[kind]] |= np.isin(one * len(self._form) + self._form[other], keys)
         for rests in self._rests:
             equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
             found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])

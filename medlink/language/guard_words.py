@@ -24,8 +24,11 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
 _SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z]|[A-Z](?<![IVX]))\b")  # type Iy, CDG-IIL
 _MAY_HAVE_NUMBER = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # or a letter
-_SHORTEST = 4  # letters of the shortest word that a prefix negates
+_SHORTEST = 4  # letters of the shortest word that a prefix negates, and of the shortest end of a compound
+_SHORTEST_START = 3  # letters of its shortest beginning
 SHORTEST_REST = 3  # letters of the shortest word that alone is the object of an act
+_REACH = 2  # words behind a negator in which it may negate a value
+_NOT = "not"  # value of a kind that is negated
 _CACHED_WORDS = 262_144
 _CACHED_TERMS = 16_384
 
@@ -47,14 +50,23 @@ class Acts(NamedTuple):
         return bool(self.named and other.named and not self.named & other.named)
 
 
+class Parts(NamedTuple):
+    """Exact forms of terms that are less than a term: of several terms (*nausea and vomiting*), and of a compound."""
+
+    combination: tuple[str, ...]
+    compound: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values of a term by kind, the words that it may negate, the words that it asserts, and its acts."""
+    """The values of a term by kind, the words that it may negate, the words that it asserts, its acts and parts."""
 
     values: dict[str, frozenset[str]]
     negated: frozenset[str]
     asserted: frozenset[str]
     acts: Acts
+    whole: str
+    parts: Parts
 
 
 class Word(NamedTuple):
@@ -67,6 +79,7 @@ class Word(NamedTuple):
     negated: tuple[tuple[str, ...], ...]  # for each language, the forms of the rest after a negating prefix
     stems: tuple[tuple[str, ...], ...]  # in each language, for comparing the objects of acts; none for a small word
     is_negator: bool  # negates the next word
+    ends_negated: bool  # at the end of a term, negates the word before it
     may_be_act: bool  # or a part of one
 
 
@@ -85,7 +98,11 @@ class GuardReader:
         self.read = lru_cache(_CACHED_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
-        return Reading(by_kind(self.values(term, language)), *self.negated(term, language), self.acts(term, language))
+        whole = self._exact(term)
+        return Reading(
+            by_kind(self.values(term, language)), *self.negated(term, language), self.acts(term, language), whole,
+            self.parts(term, whole, language),
+        )  # fmt: skip
 
     def word(self, word: str, language: str = "") -> Word:
         return self._word(word, self.languages(language))
@@ -119,7 +136,7 @@ class GuardReader:
         negated, asserted, plain = set[str](), set[str](), self._exact(term).split()
         languages = self.languages(language)
         words = [self._word(word, languages) for word in plain]
-        if not any(word.is_negator for word in words):
+        if not any(word.is_negator or word.ends_negated for word in words):
             for word in words:
                 asserted.update(*word.asserted)
                 negated.update(*word.negated)
@@ -129,13 +146,27 @@ class GuardReader:
         for number, data in enumerate(languages):
             is_open = False
             for at, text in enumerate(plain):
-                if text in data.guards.negation.before:
+                if text in data.guards.negation.behind and 0 < at == len(plain) - 1:
+                    negated.update(words[at - 1].asserted[number])
+                elif text in data.guards.negation.before:
                     is_open = True
                 elif not (is_open and text in skipped and at < len(plain) - 1):
                     (negated if is_open else asserted).update(words[at].asserted[number])
                     negated.update(words[at].negated[number])
                     is_open = False
         return frozenset(negated), frozenset(asserted - negated)
+
+    def parts(self, term: str, whole: str, language: str = "") -> Parts:
+        """Return the parts of a term whose exact form is ``whole``: around *and*, and behind the start of a word."""
+        rules = [data.guards for data in self.languages(language)]
+        joined = [rule.conjunction.search(term) for rule in rules]
+        first = [normalise(term[: found.start()]) for found in joined if found]
+        last = [normalise(term[found.end() :]) for rule in rules for found in [*rule.conjunction.finditer(term)][-1:]]
+        is_word = whole.isalpha() and not any(rule.negation.exceptions.fullmatch(whole) for rule in rules)
+        starts = range(_SHORTEST_START, len(whole) - _SHORTEST + 1) if is_word else ()
+        redundant = {start for rule in rules for start in rule.redundant}
+        behind = tuple([whole[at:] for at in starts if whole[:at] not in redundant])
+        return Parts(tuple([part for part in (*first, *last) if part]), behind)
 
     def denies(self, term: str) -> bool:
         """Whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
@@ -180,6 +211,8 @@ class GuardReader:
             prefixes = data.guards.negation.prefixes if negates else ()
             cut = [len(prefix) for prefix in prefixes if word.startswith(prefix)]
             behind = [word[length:] for length in cut if len(word) - length >= _SHORTEST]
+            ends = data.guards.negation.endings if negates else ()
+            behind += [word[: -len(end)] for end in ends if word.endswith(end) and len(word) - len(end) >= _SHORTEST]
             rests.append(tuple([part for rest in behind for part in inflector.word(rest).split()]))
         own = zip(languages, forms, strict=True)
         values = frozenset(
@@ -198,6 +231,7 @@ class GuardReader:
             tuple(rests),
             tuple([() if word in data.articles.small_words else form for data, form in own]),
             any(word in data.guards.negation.before for data in languages),
+            any(word in data.guards.negation.behind for data in languages),
             any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
 
@@ -216,9 +250,14 @@ def _unread(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Patter
 
 def values_of_words(words: Sequence[Word], languages: Sequence[Language]) -> Values:
     """Return the values of the words of a term, without kinds that need another word, which the term lacks."""
-    values = frozenset[tuple[str, str]]().union(*(word.values for word in words))
+    values = set[tuple[str, str]]()
+    negator = -_REACH - 1
+    for at, word in enumerate(words):
+        # "not enlarged" is no size that a spleen has in splenomegaly
+        values |= {(kind, _NOT) for kind, _ in word.values} if at - negator <= _REACH else word.values
+        negator = at if word.is_negator else negator if not word.values else -_REACH - 1
     if not values:
-        return values
+        return frozenset()
     lacking = {kind for kind, _ in _company(languages)}.difference(*(word.accompanies for word in words))
     return frozenset(value for value in values if value[0] not in lacking)
 

@@ -105,7 +105,9 @@ class NegationRules(Rules):
 
     before: _Words = _NONE  # words that negate the next word
     between: _Words = _NONE  # words to skip between the two
+    behind: _Words = _NONE  # words that negate the word before them
     prefixes: tuple[str, ...] = ()  # negating prefixes
+    endings: tuple[str, ...] = ()  # negating endings
     exceptions: AnyPattern = NOTHING  # words that only seem to have such a prefix
 
 
@@ -118,6 +120,8 @@ class GuardRules(Rules):
     unread: AnyPattern = NOTHING  # text to cut from the written term
     only_here: _Words = _NONE  # words that count only in terms of a stated language
     letter_words: _Words = _NONE  # single letters that are words unless they end a term or are capitals
+    conjunction: AnyPattern = NOTHING  # joins two terms, in the written term
+    redundant: _Words = _NONE  # beginnings of words that add nothing: a hyperkyphosis is a kyphosis
 
     @cached_property
     def some(self) -> re.Pattern[str]:

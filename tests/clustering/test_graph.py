@@ -52,12 +52,14 @@ def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         kind = kinds[number]
         probability = max(float(same[number]), 0.95 if pair in stated else 0)
         narrower = float(below[number] if below[number] > 0 else -above[number])
-        if (kind and KINDS[kind] not in ("laterality", "sex")) or pair in stated:
+        if (kind and KINDS[kind] not in ("laterality", "sex", "compound")) or pair in stated:
             narrower = 0.0
         below_text, above_text = (norms[at] for at in (pair if narrower > 0 else pair[::-1]))
         spelled = above_text in (below_text[: len(above_text)], below_text[-len(above_text) :])
         if abs(narrower) < (0.8 if not spelled else 0.5 if " " in below_text else 0.45):
             narrower = 0.0
+        if abs(narrower) > 1.3 * probability and not kind:
+            probability = min(probability, 1 - abs(narrower))
         if probability >= 0.01 or narrower:
             edges[pair] = probability, narrower, kind
     expected = {}
