@@ -26,6 +26,7 @@ class ScopeRules(Rules):
     opening: _Words = _NONE  # abbreviations in small letters that begin a sentence: "No FHx of HD. r/o PKU"
     ordinals: bool = False  # whether numbers have a dot as ordinals, so that this dot does not end a sentence
     aged: _Words = _NONE  # words before an age, after which a dot always ends a sentence: "Schlaganfall mit 60."
+    numbered: _Words = _NONE  # words before a number after which a dot always ends a sentence: "Diabetes Typ 2."
     dated: _Words = _NONE  # words that may occur in the date of a heading
     without: _Words = _NONE  # words that negate only the next word in a list: "nausea without emesis, vertigo"
     curt: _Words = _NONE  # denials behind "but" that keep the person: "his father has gout but no asthma"
@@ -51,6 +52,8 @@ class ScopeRules(Rules):
     # words after a member of a list of denials that do not end it: "kein Infiltrat, Erguss nachweisbar"
     evident: _Words = _NONE
     results: _Words = _NONE  # results of a test; they do not apply to findings before it: "cough, troponin negative"
+    found: _Words = _NONE  # other results, whose finding is no member of a list of these: "RF positiv, ANA negativ"
+    refuses: _Words = _NONE  # verbs of denial; all objects behind such a verb are denied: "denies nausea, vomiting"
     head_first: bool = False  # whether an adjective follows its noun
     articles: _Words = _NONE  # words that may stand before a drug, an act or a finding
     doses: _Words = _NONE  # units, routes and times of a dose: "Ramipril 5 mg p.o. abgesetzt"

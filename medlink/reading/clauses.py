@@ -205,7 +205,8 @@ def _ends_sentence(words: Sequence[Token], dot: int, rules: ScopeRules) -> bool:
     if is_number(before.low):
         last = before.low.rpartition(".")[2]  # a date: "am 5.11. entlassen"
         begins = behind.text[:1].isupper()
-        is_age = len(last) == 2 and words[max(dot - 2, 0)].low in rules.aged and begins
+        kind = words[max(dot - 2, 0)].low
+        is_age = begins and (kind in rules.numbered or (len(last) == 2 and kind in rules.aged))
         is_dose = begins and dot > 2 and words[dot - 2].low == "-" and is_number(words[dot - 3].low)  # "1-0-1."
         return is_age or is_dose or not (rules.ordinals and len(last) <= 2 and last != "0")
     # "sin bloqueo AV. Ecocardiograma"

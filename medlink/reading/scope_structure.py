@@ -17,6 +17,7 @@ OVER = ("historical", "past")  # these include causes, and end at a word that st
 _TIGHT = ("uncertain", *OVER)  # with a scope limit, these include a further item of a list only after a joining word
 _ITEM = 2  # most words before an item of a list without a joining word
 _ADVERBS = 10  # most words between a mention and the negation after it
+_PHRASE = 4  # most words of a phrase between the two
 _SEPARATORS = (":", "(", "=", "→")
 _CLOSING = (".", ",", ";")
 FIELD = {
@@ -250,10 +251,14 @@ class ScopeStructure:
         return self._words[place].low in DASHES and self._words[place - 1].end < self._words[place].start
 
     def _covered_before(self, place: int) -> bool:
-        """Whether a mention ends at a place, or before adverbs that end there ("Fieber derzeit nicht")."""
+        """Whether a mention ends at a place, or before adverbs or a phrase that end there ("Fieber derzeit nicht")."""
         at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._rules.adverb
         while at > least and (adverb.fullmatch(self._words[at].low) or self._is_cut(at, place, adverb)):
             at -= 1
+        # "Ödeme an den Beinen keine"
+        begin = next((n for n in range(at, max(at - _PHRASE, 0), -1) if self._low(n) in self._rules.prepositions), 0)
+        if begin and all(self._plain[begin : at + 1]) and not any(self._covered[begin : at + 1]):
+            at = begin - 1
         mention = at >= 0 and self._covered[at] and self._plain[at]
         return bool(mention) and self._stops.find(1, at + 1, place) < 0
 
@@ -394,7 +399,8 @@ class ScopeStructure:
         if more and self._words[end].low not in self._rules.evident:
             return True
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
-        each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
+        verb = self._words[start - 1].low in self._rules.refuses
+        each = not verb and bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
         return each or self._is_between(start) or self._words[comma + 1].low in self._rules.articles
 
     def _is_between(self, start: int) -> bool:
@@ -427,6 +433,8 @@ class ScopeStructure:
         if self._low(end) not in self._rules.results:
             return True
         mentions = self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
+        if any(word.low in self._rules.found for _, behind in mentions for word in self._words[behind - 1 : behind + 1]):
+            return False
         others = (mention for mention in mentions if mention not in self._acts)
         # names of tests have a word in capitals: "HIV", "Hepatitis B"
         return all(any(word.text.isupper() for word in self._words[slice(*mention)]) for mention in others)
