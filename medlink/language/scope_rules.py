@@ -52,6 +52,7 @@ class ScopeRules(Rules):
     # words after a member of a list of denials that do not end it: "kein Infiltrat, Erguss nachweisbar"
     evident: _Words = _NONE
     results: _Words = _NONE  # results of a test; they do not apply to findings before it: "cough, troponin negative"
+    lists: _Words = _NONE  # last words of cues before a list of any things: "risks include infection, bleeding"
     found: _Words = _NONE  # other results, whose finding is no member of a list of these: "RF positiv, ANA negativ"
     refuses: _Words = _NONE  # verbs of denial; all objects behind such a verb are denied: "denies nausea, vomiting"
     head_first: bool = False  # whether an adjective follows its noun

@@ -368,6 +368,7 @@ class ScopeStructure:
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
         # its object is not a mention
         nothing = nothing and FIELD[cue.reads] != "experiencer" and cue.side != "around"
+        nothing = nothing and not (cue.reads == "hypothetical" and self._low(start - 1) in self._rules.lists)
         if (denies and self._begins_statement(start, comma, end)) or self._is_graded(start, comma, end, until):
             return False
         if nothing and cue.reads in ("historical", "allergy"):
