@@ -107,11 +107,15 @@ class Scopes(ScopeStructure):
                 lasts = ahead and first >= until
                 self._decide(cue._replace(reads="past") if lasts else cue, number, self._between(end, first))
                 ahead = True
-        if cue.side != "before" or (not ahead and self._turns(cue, match)):
+        turns = not ahead and self._turns(cue, match)
+        if cue.side != "before" or turns:
             after = cue.side == "after"
             crosses = (after or not ahead) and (cue.scope_limit is None or cue.scope_limit > _SHORT)
             crosses = crosses and (after or cue.reads != "uncertain" or not self._has_object(match.end))
-            self._back(cue, match.start, crossing=crosses or (after and self._words[match.start - 1].low == ","))
+            crosses = crosses or (after and self._words[match.start - 1].low == ",")
+            # only adverbs and a phrase stand between
+            near = cue._replace(scope_limit=None) if turns and cue.side == "before" else cue
+            self._back(near, match.start, crossing=crosses)
 
     def _act_on_object(self, cue: Cue, match: Match) -> None:
         """Act on what was stopped, planned, avoided, declined or gone: the nearest mentions that are not attributes.
