@@ -257,7 +257,7 @@ class Scopes(ScopeStructure):
                     return  # "asthma, neuritis in the past"
                 # a bracket belongs to what it follows: "diabetes, gout (mother)"
                 listed = (joined or self._is_list(cue, begin, anchor, end)) and self._words[end].low != "("
-                subject = self._has_subject(behind, end) or (cue.reads == "gone" and self._is_next_noun(end))
+                subject = self._has_subject(behind, end) or (cue.reads in DENIES and self._is_next_noun(end))
                 if not (crossing and not subject if anchor == end else listed):
                     return
             if anchor < end and cue.reads in TURNS and any_within(self._colons, behind, anchor):
@@ -296,7 +296,9 @@ class Scopes(ScopeStructure):
 
     def _is_next_noun(self, end: int) -> bool:
         """Whether one word stands between a comma and a cue, its subject: "Aphasie, Neglect nicht mehr nachweisbar"."""
-        word, rules = self._words[end - 1], self._rules
+        rules = self._rules
+        end -= rules.adverb.fullmatch(self._low(end - 1)) is not None and self._low(end - 2) != ","  # "Pleura li"
+        word = self._words[end - 1]
         alone = self._low(end - 2) == "," and word.low[:1].isalpha() and not self._covered[end - 1]
         others = (rules.joins, rules.between, rules.prepositions, rules.definite, rules.finite)
         known = rules.adverb.fullmatch(word.low) is not None or any(word.low in words for words in others)
