@@ -196,8 +196,12 @@ class Guards:
         for one, other in ((rows, cols), (cols, rows)):
             found[:, numbers[NEGATION]] |= _count_common(self._negated, self._asserted, one, other) > 0
         for kind, keys in zip((COMBINATION, COMPOUND), self._parts, strict=True):
+            has_parts = np.zeros(len(self._form) + 1, bool)
+            has_parts[keys // max(len(self._form), 1)] = True
             for one, other in ((rows, cols), (cols, rows)):
-                found[:, numbers[kind]] |= np.isin(one * len(self._form) + self._form[other], keys)
+                some = np.flatnonzero(has_parts[one])
+                is_part = np.isin(one[some] * len(self._form) + self._form[other[some]], keys)
+                found[some[is_part], numbers[kind]] = True
         for rests in self._rests:
             equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
             found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])

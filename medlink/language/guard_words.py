@@ -92,7 +92,7 @@ class GuardReader:
 
     def __init__(self) -> None:
         self.languages, self._inflector = lru_cache(guarded), lru_cache(Inflector)
-        self._unread = lru_cache(_unread)
+        self._unread, self._part_rules = lru_cache(_unread), lru_cache(_part_rules)
         self._exact = lru_cache(16)(normalise)  # of the term that is being read
         self._word = lru_cache(_CACHED_WORDS)(self._find_word)
         self.read = lru_cache(_CACHED_TERMS)(self._read)
@@ -158,15 +158,13 @@ class GuardReader:
 
     def parts(self, term: str, whole: str, language: str = "") -> Parts:
         """Return the parts of a term whose exact form is ``whole``: around *and*, and behind the start of a word."""
-        rules = [data.guards for data in self.languages(language)]
-        joined = [rule.conjunction.search(term) for rule in rules]
-        first = [normalise(term[: found.start()]) for found in joined if found]
-        last = [normalise(term[found.end() :]) for rule in rules for found in [*rule.conjunction.finditer(term)][-1:]]
-        is_word = whole.isalpha() and not any(rule.negation.exceptions.fullmatch(whole) for rule in rules)
+        conjunction, redundant, exceptions = self._part_rules(self.languages(language))
+        ends = [(found.start(), found.end()) for found in conjunction.finditer(term)]
+        sides = (normalise(side) for side in (term[: ends[0][0]], term[ends[-1][1] :])) if ends else ()
+        is_word = whole.isalpha() and not exceptions.fullmatch(whole)
         starts = range(_SHORTEST_START, len(whole) - _SHORTEST + 1) if is_word else ()
-        redundant = {start for rule in rules for start in rule.redundant}
-        behind = tuple([whole[at:] for at in starts if whole[:at] not in redundant])
-        return Parts(tuple([part for part in (*first, *last) if part]), behind)
+        behind = [whole[at:] for at in starts if whole[:at] not in redundant]
+        return Parts(tuple(filter(None, sides)), tuple(behind))
 
     def denies(self, term: str) -> bool:
         """Whether a term begins with a negation, as *no fever* does, and not with a prefix of names (*non*)."""
@@ -246,6 +244,14 @@ def by_kind(values: Values) -> dict[str, frozenset[str]]:
 def _unread(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     # text that any language cuts: most terms have none
     return any_of(data.guards.unread for data in languages), any_of(data.acts.unread for data in languages)
+
+
+def _part_rules(languages: tuple[Language, ...]) -> tuple[re.Pattern[str], frozenset[str], re.Pattern[str]]:
+    # conjunctions, beginnings of words that add nothing, and words that are no compounds
+    rules = [data.guards for data in languages]
+    redundant = frozenset(start for rule in rules for start in rule.redundant)
+    exceptions = any_of(rule.negation.exceptions for rule in rules)
+    return any_of(rule.conjunction for rule in rules), redundant, exceptions
 
 
 def values_of_words(words: Sequence[Word], languages: Sequence[Language]) -> Values:

@@ -434,11 +434,12 @@ class ScopeStructure:
         if self._low(end) not in self._rules.results:
             return True
         mentions = self._mentions[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
-        if any(word.low in self._rules.found for _, behind in mentions for word in self._words[behind - 1 : behind + 1]):
-            return False
         others = (mention for mention in mentions if mention not in self._acts)
+        found = (word for _, behind in mentions for word in self._words[behind - 1 : behind + 1])
         # names of tests have a word in capitals: "HIV", "Hepatitis B"
-        return all(any(word.text.isupper() for word in self._words[slice(*mention)]) for mention in others)
+        return all(word.low not in self._rules.found for word in found) and all(
+            any(word.text.isupper() for word in self._words[slice(*mention)]) for mention in others
+        )
 
     def _between(self, start: int, end: int) -> int:
         return self._counted[end] - self._counted[start] if end > start else 0
