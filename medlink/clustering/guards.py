@@ -151,14 +151,16 @@ class Guards:
         self._numbers = _incidence(np.array(cells, np.int64).reshape(-1, 2), (len(unread), len(numbers)))
 
     def _find_parts(self, forms: Sequence[str]) -> None:
-        # for both kinds, row * n + number of each other form that is a part of the term
-        numbers = dict(zip(reversed(forms), range(len(forms)), strict=True))
-        self._form = np.fromiter(map(numbers.__getitem__, forms), np.int64, len(forms))
-        found: list[list[int]] = [[], []]
+        # sparse matrices (n, distinct forms): the form of each term, and for each kind those that are parts of the term
+        numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
+        cells: tuple[list[tuple[int, int]], ...] = ([], [])
         for row, (term, form, tag) in enumerate(zip(self._terms, forms, self._languages, strict=True)):
-            for keys, parts in zip(found, self._reader.parts(term, form, tag), strict=True):
-                keys += [row * len(forms) + numbers[part] for part in parts if part in numbers]
-        self._parts = [np.unique(np.array(keys, np.int64)) for keys in found]
+            for own, parts in zip(cells, self._reader.parts(term, form, tag), strict=True):
+                own += [(row, numbers[part]) for part in parts if part in numbers]
+        shape = (len(forms), len(numbers))
+        whole = np.stack([np.arange(len(forms)), [numbers[form] for form in forms]], axis=1).astype(np.int64)
+        self._form = _incidence(whole, shape)
+        self._parts = [_incidence(np.array(own, np.int64).reshape(-1, 2), shape) for own in cells]
 
     def _find_negations(self) -> tuple[Any, Any]:
         # sparse matrices (n, v): words that each term may negate, and words that it asserts
@@ -195,13 +197,8 @@ class Guards:
         found[:, numbers[NUMBER]] = self.numbers(rows, cols)[0] < np.minimum(counts[rows], counts[cols])
         for one, other in ((rows, cols), (cols, rows)):
             found[:, numbers[NEGATION]] |= _count_common(self._negated, self._asserted, one, other) > 0
-        for kind, keys in zip((COMBINATION, COMPOUND), self._parts, strict=True):
-            has_parts = np.zeros(len(self._form) + 1, bool)
-            has_parts[keys // max(len(self._form), 1)] = True
-            for one, other in ((rows, cols), (cols, rows)):
-                some = np.flatnonzero(has_parts[one])
-                is_part = np.isin(one[some] * len(self._form) + self._form[other[some]], keys)
-                found[some[is_part], numbers[kind]] = True
+            for kind, parts in zip((COMBINATION, COMPOUND), self._parts, strict=True):
+                found[:, numbers[kind]] |= _count_common(parts, self._form, one, other) > 0
         for rests in self._rests:
             equal = (rests[rows] == rests[cols]) & (rests[rows] != 0)
             found[:, numbers[ACT]] |= equal & (self._acting[rows] != self._acting[cols])

@@ -146,7 +146,7 @@ class GuardReader:
         for number, data in enumerate(languages):
             is_open = False
             for at, text in enumerate(plain):
-                if text in data.guards.negation.behind and 0 < at == len(plain) - 1:
+                if text in data.guards.negation.endings and 0 < at == len(plain) - 1:
                     negated.update(words[at - 1].asserted[number])
                 elif text in data.guards.negation.before:
                     is_open = True
@@ -229,7 +229,7 @@ class GuardReader:
             tuple(rests),
             tuple([() if word in data.articles.small_words else form for data, form in own]),
             any(word in data.guards.negation.before for data in languages),
-            any(word in data.guards.negation.behind for data in languages),
+            any(word in data.guards.negation.endings for data in languages),
             any(word in data.acts.halves or data.acts.some.search(word) is not None for data in languages),
         )
 

@@ -105,9 +105,8 @@ class NegationRules(Rules):
 
     before: _Words = _NONE  # words that negate the next word
     between: _Words = _NONE  # words to skip between the two
-    behind: _Words = _NONE  # words that negate the word before them
     prefixes: tuple[str, ...] = ()  # negating prefixes
-    endings: tuple[str, ...] = ()  # negating endings
+    endings: tuple[str, ...] = ()  # negating endings, which also negate the word before them: "pain free"
     exceptions: AnyPattern = NOTHING  # words that only seem to have such a prefix
 
 
