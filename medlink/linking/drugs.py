@@ -16,15 +16,21 @@ from medlink.files.json import read_json
 from medlink.files.resources import RESOURCES
 from medlink.language.tags import base
 from medlink.language.text import normalise
-from medlink.records import Candidate, Link
+from medlink.records import LINKED, Candidate, Link
 
 _SUBSTANCE = re.compile(r"[A-V]\d{2}[A-Z]{2}\d{2}")
 _CLASS = re.compile(r"ATC:[A-V](?:\d{2}(?:[A-Z]{1,2})?)?")
 _UNIT = r"(?:mg|µg|mcg|ug|g|ml|l|%|‰|mmol|meq|I\.?E\.?|IU|UI|U|Mio|Mega|Mill)"
 _STRENGTH = re.compile(rf"(?i:(?<![\w-])\d+(?:[.,/]\d+)*(?:\s?{_UNIT})?(?:/(?:\d*\s?{_UNIT}|h|d))?(?![\w-]))")
+_AMOUNT = re.compile(
+    r"(?<![\w.,/-])(\d+(?:[.,]\d+)?)(?:\s?(mg|g|µg|mcg|ug)\b)?(?![\w%]|[.,/-]\d|\s?(?:ml|%))", re.IGNORECASE
+)
+_MILLIGRAMS = {"": 1.0, "mg": 1.0, "g": 1000.0, "µg": 0.001, "mcg": 0.001, "ug": 0.001}
+_BRACKETS = re.compile(r"\S\s*\(([^()]*[^\W\d_]{4}[^()]*)\)")
 _EDGES = " ,;:-+/()"
 _PHRASE_END, _BEHIND = re.compile(r",(?!\d)|[;\n]"), 60  # characters
 _DIAGNOSTIC = "ATC:V04"
+_NEAR = 0.05  # difference of the scores of equal names
 
 
 def is_substance(concept_id: str) -> bool:
@@ -46,6 +52,8 @@ def drug_name(description: str, language: str) -> str:
     'Amoxicillin und Beta-Lactamase-Inhibitoren'
     """
     left = " ".join(_STRENGTH.sub(" ", _forms().sub(" ", description)).split()).strip(_EDGES)
+    for short, full in _raw()["endings"].get(language, {}).items():
+        left = re.sub(rf"(?<=\w){re.escape(short)}(?!\w)", full, left)
     combined = combination_name(left, language)
     return combined or (left if any(map(str.isalpha, left)) and left != description else "")
 
@@ -85,6 +93,19 @@ def is_same_drug(first: Candidate, other: Candidate) -> bool:
     return name in (normalise(other.name), normalise(plain), normalise(base_name(plain, base(other.language))))
 
 
+def prefer_substance(link: Link) -> Link:
+    """Put the substance before a class with the same name: *Lithium* is N05AN and N05AN01."""
+    first, *others = link.candidates or (None,)
+    if first is None or not is_class(first.concept_id):
+        return link
+    named = [one for one in others if is_substance(one.concept_id) and normalise(one.name) == normalise(first.name)]
+    if len(named) != 1 or first.score > named[0].score + _NEAR:
+        return link
+    best = replace(named[0], score=round(min(first.score + named[0].score, 1.0), 6))
+    rest = (*(one for one in others if one is not named[0]), replace(first, score=0.0))
+    return replace(link, candidates=(best, *rest), status=LINKED)
+
+
 def prefer_drug(link: Link) -> Link:
     """Put the drug before the diagnostic of the same substance: levothyroxine is also a test of the thyroid."""
     if not link.candidates or not link.candidates[0].concept_id.startswith(_DIAGNOSTIC):
@@ -108,6 +129,27 @@ def base_name(name: str, language: str) -> str:
     return left if left != name else ""
 
 
+def international_name(name: str, language: str) -> str:
+    """Return the name of a drug without its national endings; ``""`` if unchanged.
+
+    >>> international_name("Sacubitrilo/valsartán", "es"), international_name("Paracetamol", "es")
+    ('Sacubitril/valsartán', '')
+    """
+    endings = _raw()["international"].get(language)
+    left = name if endings is None else re.sub(endings, "", name)
+    return left if left != name else ""
+
+
+def substance_in_brackets(description: str) -> str:
+    """Return what a description has in brackets behind a name; ``""`` if that is no word.
+
+    >>> substance_in_brackets("Kontrastmittel (Iohexol)"), substance_in_brackets("Prednisolon (5 mg)")
+    ('Iohexol', '')
+    """
+    match = _BRACKETS.search(description)
+    return match[1].strip() if match else ""
+
+
 def without_cation(name: str) -> str:
     """Return the English name of a salt without its cation.
 
@@ -129,8 +171,8 @@ def first_member(name: str) -> str:
 def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[str], str]:
     """Return the ids, among ATC codes of one substance, that fit the route of a description, and the route.
 
-    Without a route in the description these are the codes of systemic use. There are none if an id is not an ATC code,
-    or if the route is local and has no code.
+    Without a route in the description these are the codes of its strength, else of systemic use. There are none if an
+    id is not an ATC code, or if the route is local and has no code.
     """
     if not all(map(is_substance, concept_ids)):
         return set(), ""
@@ -147,7 +189,16 @@ def codes_of_route(description: str, concept_ids: Collection[str]) -> tuple[set[
             is_local |= route.get("only_local", False)
     if is_local:
         return set(), ""
+    if of_strength := _codes_of_strength(description, concept_ids):
+        return of_strength, "strength"
     return set(concept_ids) - starting(_raw()["local"]), "systemic"
+
+
+def _codes_of_strength(description: str, concept_ids: Collection[str]) -> set[str]:
+    """Return the ids whose usual strength a description has; a number without a unit counts as milligrams."""
+    amounts = [float(m[1].replace(",", ".")) * _MILLIGRAMS[(m[2] or "").lower()] for m in _AMOUNT.finditer(description)]
+    ranges = {one: _raw()["strengths"].get(one.rpartition(":")[2]) for one in concept_ids}
+    return {one for one, own in ranges.items() if own and any(own[0] <= amount <= own[1] for amount in amounts)}
 
 
 @cache
@@ -181,8 +232,10 @@ def _classes() -> list[tuple[re.Pattern[str], dict[str, str]]]:
 @cache
 def _cues() -> dict[str, re.Pattern[str]]:
     """Patterns of the cues of routes; AT and AS are eye drops and ointment, at and as are words."""
-    cues = {
-        name: [re.escape(cue) if len(cue) <= 2 else f"(?i:{re.escape(cue)})" for cue in entry["cues"]]
-        for name, entry in _raw()["routes"].items()
-    }
-    return {name: re.compile(rf"(?<!\w)(?:{'|'.join(own)})(?!\w)") for name, own in cues.items() if own}
+
+    def pattern(cue: str) -> str:
+        start = r"(?<!\w)" if cue[0].isalnum() else ""  # 5%
+        return start + (re.escape(cue) if len(cue) <= 2 else f"(?i:{re.escape(cue)})")
+
+    cues = {name: list(map(pattern, entry["cues"])) for name, entry in _raw()["routes"].items()}
+    return {name: re.compile(rf"(?:{'|'.join(own)})(?!\w)") for name, own in cues.items() if own}

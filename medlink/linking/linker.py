@@ -26,7 +26,7 @@ from medlink.linking.branches import select_branches
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, MIN_K, ROUTES, Contexts, Mention, QueryBatch
 from medlink.linking.decision import ConceptShare, DecisionPolicy, SharedNamePolicy, Shares
-from medlink.linking.drugs import combination_name, is_substance, phrases_behind, prefer_drug
+from medlink.linking.drugs import combination_name, is_substance, phrases_behind, prefer_drug, prefer_substance
 from medlink.linking.features import compute_features
 from medlink.linking.lru import BatchCache
 from medlink.linking.options import LinkOptions, parse_language
@@ -196,8 +196,8 @@ class Linker:
         return self._link_drugs(links, normalised, contexts) if "ATC" in self.index.sources else links
 
     def _link_drugs(self, links: list[Link], mentions: Sequence[Mention], contexts: Contexts) -> list[Link]:
-        """Put drugs before diagnostics, and link combinations of a class that ATC has (*Amoxicillin/Clavulansäure*)."""
-        links, combined = list(map(prefer_drug, links)), dict[int, Mention]()
+        """Put drugs before diagnostics and classes, and link combinations of ATC (*Amoxicillin/Clavulansäure*)."""
+        links, combined = list(map(prefer_substance, map(prefer_drug, links))), dict[int, Mention]()
         for mention, (at, context) in zip(mentions, enumerate(contexts or ()), strict=False):
             names = {
                 combination_name(phrase, base(mention.language or ""))

@@ -20,11 +20,13 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.arrays import Floats
 from medlink.linking.candidates import Contexts
 from medlink.linking.decision import SharedNamePolicy
+from medlink.linking.drugs import base_name, is_substance
 from medlink.linking.features import CandidateFeatures
 from medlink.linking.linker import open_reranker
 from medlink.linking.lru import BatchCache
@@ -43,6 +45,7 @@ from medlink.mapping.word_meanings import (
     Additions,
     Words,
     additions,
+    compare_words,
     have_same_component,
     mean_other_kinds,
     read_words,
@@ -59,8 +62,10 @@ SAMPLE = 2_000
 """Most descriptions that the domain of a list is estimated from."""
 CERTAIN = 0.8
 """Score from which a concept is certain."""
+_SEVERAL = 3  # names
 _LOW = 0.05  # highest score of a candidate that is certainly wrong
 _CACHED = 8192  # texts
+_form = lru_cache(8192)(normalise)  # of names of the bundle
 _PER = re.compile(r"/(?=[^\W\d])(?![^\[]*\])")  # a name of a share or ratio; not a property in square brackets
 _LEAST = 20  # certain codes, below which a list has no domain
 _SMOOTHING = 5.0  # pseudo-codes, distributed like the concepts of the bundle
@@ -206,6 +211,8 @@ class DescriptionLinker:
         """Link n descriptions, with k candidates each; default: as many as the options say."""
         links = self.linker.link(mentions) if k is None else self.linker.link(mentions, k=k)
         self._lower_other_kinds(links, [mention.language for mention in mentions])
+        if self._priors:
+            links = [self._weigh_sharing(link) for link in links]
         if self._priors and self._is_settled:
             links = [self._weigh_named(link) for link in links]
         if self._whole is not None:
@@ -227,7 +234,9 @@ class DescriptionLinker:
         return additions(self._bundle.index, description, language, candidate.name, candidate.language)
 
     def _lower_other_kinds(self, links: list[Link], languages: Sequence[str | None]) -> None:
-        """Lower candidates of another kind than the description: *tracheostomy* is not *trachea*."""
+        """Lower candidates of another kind than the description, and drugs that lack a part of it: *tracheostomy* is
+        not *trachea*, and *levodopa/carbidopa* not *levodopa*.
+        """
         index = self._bundle.index
         doubtful = [
             at
@@ -246,6 +255,29 @@ class DescriptionLinker:
             ]
             if any(is_other):
                 links[at] = lower(link, [one for one, other in zip(link.candidates, is_other, strict=True) if other])
+            if is_substance(link.candidates[0].concept_id):
+                compared = [(one, compare_words(index, own, words[one.name, one.language])) for one in link.candidates]
+                if len(own.shares) == 1:
+                    narrower = [one for one, found in compared if found.adds and found.has_all]
+                    links[at] = _between_narrower(links[at], narrower)
+                elif not compared[0][1].has_all and any(found.has_all for _, found in compared):
+                    links[at] = lower(links[at], [one for one, found in compared if not found.has_all])
+
+    def _weigh_sharing(self, link: Link) -> Link:
+        """Divide the score that concepts with one name share by the priors of their types."""
+        first, *others = link.candidates or (None,)
+        if first is None or is_substance(first.concept_id):  # between the codes of a drug its route decides
+            return link
+        same = [first, *(one for one in others if one.score == first.score and _form(one.name) == _form(first.name))]
+        weights = [exp(prior_of(self._priors, one.semantic_types)) for one in same]
+        if len(set(weights)) < 2:
+            return link
+        whole, total = min(first.score * len(same), 1.0), sum(weights)
+        shares = {one.concept_id: round(whole * weight / total, 6) for one, weight in zip(same, weights, strict=True)}
+        scored = [replace(one, score=shares.get(one.concept_id, one.score)) for one in link.candidates]
+        ordered = tuple(sorted(scored, key=lambda one: (-one.score, one.concept_id)))
+        is_certain = link.status == AMBIGUOUS and ordered[0].score >= CERTAIN
+        return replace(link, candidates=ordered, status=LINKED if is_certain else link.status)
 
     def _weigh_named(self, link: Link) -> Link:
         """Apply the prior to concepts with the description as a name, too: the ranker puts these before all others."""
@@ -270,6 +302,20 @@ class DescriptionLinker:
         scores = {candidate.concept_id: candidate.score for candidate in whole.candidates}
         beside = [replace(c, score=min(c.score, scores.get(c.concept_id, 0.0))) for c in link.candidates]
         return replace(link, candidates=tuple(sorted(beside, key=lambda c: -c.score)), status=NIL)
+
+
+def _between_narrower(link: Link, narrower: Sequence[Candidate]) -> Link:
+    """Divide the score of a drug among those that share the only word of a description: *Insulin* is neither insulin
+    icodec nor insulin detemir. A salt is no other drug.
+    """
+    first, names = link.candidates[0], {normalise(one.name) for one in narrower}
+    is_salt = normalise(base_name(first.name, base(first.language))) == normalise(link.mention)
+    if first not in narrower or len(names) < _SEVERAL or is_salt:
+        return link
+    scored = [
+        replace(one, score=round(one.score / len(narrower), 6)) if one in narrower else one for one in link.candidates
+    ]
+    return replace(link, candidates=tuple(sorted(scored, key=lambda one: -one.score)), status=NIL)
 
 
 def lower(link: Link, wrong: Collection[Candidate]) -> Link:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medlink.index import ConceptIndex
 from medlink.language.tags import base as language_base
-from medlink.linking.drugs import base_name, drug_name
+from medlink.linking.drugs import base_name, drug_name, international_name, substance_in_brackets
 from medlink.mapping.abbreviations import DRUG, ORGANISM, PROCEDURE, expand
 from medlink.mapping.broader import class_above
 from medlink.mapping.codes import SourceCode, Target
@@ -24,6 +24,7 @@ from medlink.mapping.word_meanings import has_kind
 
 Key = tuple[str, str]
 """A text to link, and its language."""
+_ENGLISH = "en"
 _BODY = "body"  # kind of words
 
 
@@ -109,6 +110,8 @@ class CodeParser:
         bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
         named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
         bare += [(base_name(name, language_base(own)), own) for name, own in named]
+        bare += [(international_name(name, language_base(own)), _ENGLISH) for name, own in named[:1]]
+        bare += [(substance_in_brackets(name), own) for name, own in wholes[:1]]
         return tuple(dict.fromkeys(key for key in bare if key[0]))
 
     def _others(self, text: str) -> tuple[Key, ...]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from medlink.index import Bundle
+from medlink.language.tags import base as language_base
 from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
-from medlink.linking.drugs import codes_of_route, is_class, is_same_drug, is_substance
+from medlink.linking.drugs import codes_of_route, drug_name, is_class, is_same_drug, is_substance, substance_in_brackets
 from medlink.linking.profiles import kinds_of
 from medlink.mapping import codes as usagi
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
@@ -184,7 +185,7 @@ class Mapper:
         if code.base:
             base = links[code.base, language]
             whole = link.candidates[0] if link.candidates else None
-            if not base.nil and (whole is None or _is_weaker(whole, base.candidates[0])):
+            if not base.nil and (whole is None or _is_weaker(link, base)):
                 link, value = base, code.value
         link = _best_wording(code, links, link)
         if code.subsite and links[code.subsite, language].status != NIL:
@@ -199,7 +200,7 @@ class Mapper:
         )
         if is_broader:
             above = links[code.above, language]
-            if above.candidates and (not link.candidates or _is_weaker(link.candidates[0], above.candidates[0])):
+            if above.candidates and (not link.candidates or _is_weaker(link, above)):
                 link = above
             if link.candidates and link.candidates[0].route not in NAMED:
                 words = self.linker.additions(code.above, language, link.candidates[0])
@@ -311,6 +312,8 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
     finding = [(code.finding, code.source.language)] if code.finding else []
     is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
     names = () if code.is_test and code.is_open else code.full_names
+    inner = substance_in_brackets(code.description.text)  # of a class
+    bare = drug_name(code.base or code.description.text, language_base(code.source.language))
     for name in (*finding, *names, *code.longs, *code.drugs):
         full = links[name]
         if not full.candidates:
@@ -319,10 +322,12 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
         if name in code.longs and is_whole and not is_exact:
             continue
         is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
+        if name[0] == inner and not (is_form and is_exact):
+            continue
         if name in code.drugs and not (is_substance(first.concept_id) or is_form):
             continue
-        always = is_exact and not is_whole and name not in finding
-        if not link.candidates or is_form or _is_weaker(link.candidates[0], first, always=always):
+        always = (is_exact and not is_whole and name not in finding) or name[0] == bare
+        if not link.candidates or is_form or _is_weaker(link, full, always=always):
             link = full
     return link
 
@@ -379,5 +384,10 @@ def _has_name(link: Link, name: str) -> bool:
     return bool(link.candidates) and normalise(link.candidates[0].name) == normalise(name)
 
 
-def _is_weaker(whole: Candidate, base: Candidate, *, always: bool = False) -> bool:
-    return whole.route not in NAMED and (always or whole.score <= base.score)
+def _is_weaker(whole: Link, base: Link, *, always: bool = False) -> bool:
+    return whole.candidates[0].route not in NAMED and (always or _score_of_name(whole) <= _score_of_name(base))
+
+
+def _score_of_name(link: Link) -> float:
+    """Return the score that the concepts with the first name share."""
+    return min(sum(one.score for one in link.candidates if _same_name(link.candidates[0], one)), 1.0)

@@ -84,6 +84,11 @@ def additions(
     if fuzz.ratio(normalise(description), normalise(name)) >= _SAME_LETTERS:
         return Additions(adds=False, has_all=True)
     own, its = read_words(index, [description, name], [language, name_language])
+    return compare_words(index, own, its)
+
+
+def compare_words(index: ConceptIndex, own: Words, its: Words) -> Additions:
+    """Compare the words of a description to those of a name; see :func:`additions`."""
     general = _general(index)
     return Additions(
         adds=any(general.isdisjoint(word) for word in _missing(its, own)),

@@ -126,39 +126,6 @@ def test_a_route_decides_between_the_codes_of_a_substance(lists: Bundle) -> None
     assert sum(candidate.score for candidate in systemic.candidates[1:3]) == 0
 
 
-def test_forms_strengths_and_partners_of_drugs(tmp_path: Path) -> None:
-    names = {
-        "Amoxicillin": "J01CA04", "Amoxicillin und Beta-Lactamase-Inhibitoren": "J01CR02", "Paracetamol": "N02BE01",
-        "I.V.-LÖSUNGEN": "B05B", "Cyanocobalamin": "B03BA01", "Prednisolon": "S01BA04 S01CB02 H02AB06 D07AA03",
-        "Eisen(II)tartrat": "B03AA08", "Brimonidin": "D11AX21 S01EA05", "Vancomycin": "A07AA09 J01XA01",
-        "Lidocain": "C01BB01 N01BB02",
-    }  # fmt: skip
-    rows = [(code, name) for name, own in names.items() for code in own.split()]
-    lines = ["concept_id\tname\tlanguage\ttype", *(f"ATC:{code}\t{name}\tde\tpreferred" for code, name in rows)]
-    (tmp_path / "ATC.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "ATC.tsv")])
-    bundle = Bundle(build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder="builtin").folder)
-    expected = {
-        ("Amoxicillin/Clavulansäure 875/125", "de"): "J01CR02",
-        ("Amoxicilina/ác. clavulánico susp.", "es"): "J01CR02",
-        ("Amoxicillin 1000 mg Filmtabl.", "de"): "J01CA04",
-        ("PCM 1000 mg i.v.", "de"): "N02BE01",
-        ("Prednisolon 20 mg Tbl.", "de"): "H02AB06",
-        ("Prednisolon Salbe", "de"): "D07AA03",
-        ("Brimonidintartrat AT", "de"): "S01EA05",
-        ("Vancomicina v.o.", "es"): "A07AA09",
-        ("Lidocain-HCl 2 % Inj.", "de"): "N01BB02",
-    }
-    codes = [SourceCode(str(at), name, language=language) for at, (name, language) in enumerate(expected)]
-    found = Mapper(bundle).propose(codes)
-    assert [one.targets[0].concept_id for one in found] == [f"ATC:{code}" for code in expected.values()]
-    # several codes of one route come first, and nothing is proposed
-    eye = Mapper(bundle).propose([SourceCode("1", "Prednisolon-AT 1 %", language="de")])[0]
-    assert (eye.link, eye.targets) == ("ambiguous", ())
-    assert {candidate.concept_id for candidate in eye.candidates[:2]} == {"ATC:S01BA04", "ATC:S01CB02"}
-    assert eye.candidates[0].score == eye.candidates[1].score > eye.candidates[2].score
-
-
 @pytest.mark.parametrize(
     ("text", "language", "kind", "longs"),
     [
@@ -221,6 +188,22 @@ def test_the_name_of_a_drug_is_a_test_in_a_list_of_tests(lists: Bundle) -> None:
     mapper.expect([*code, *tests])
     assert mapper.linker.domains == ["Measurement"]
     assert mapper.propose(code)[0].link == "nil"
+
+
+def test_concepts_with_one_name_share_its_score_by_the_types_of_the_list(lists: Bundle) -> None:
+    linker = Mapper(lists, domain=["Procedure"]).linker
+    named = [
+        Candidate(id_, "Ward", 0.45, "Ward", "en", "exact", "S", (kind,))
+        for id_, kind in (("1", "Drug"), ("2", "Procedure"))
+    ]
+    link = linker._weigh_sharing(Link("ward", tuple(named), "ambiguous"))
+    # the priors of a list whose domain is given are 0 and -5: odds of e ** 5
+    assert [one.concept_id for one in link.candidates] == ["2", "1"]
+    assert link.candidates[0].score == pytest.approx(0.9 / (1 + np.exp(-5)), abs=1e-6)
+    assert link.status == "linked"
+    # codes of one drug are told apart by the route
+    drugs = tuple(replace(one, concept_id=f"ATC:A0{at}AA01") for at, one in enumerate(named, 1))
+    assert linker._weigh_sharing(Link("ward", drugs, "ambiguous")).candidates == drugs
 
 
 def test_a_domain_counts_with_weights_of_a_site(lists: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
