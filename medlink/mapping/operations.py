@@ -10,6 +10,8 @@ from typing import NamedTuple
 from medlink.files.resources import RESOURCES
 from medlink.language.languages import rows
 
+_LOOKING = "endoscopy"  # is also an approach: arthroscopy of the shoulder
+
 
 class _Words(NamedTuple):
     compound: re.Pattern[str]  # root and ending
@@ -41,6 +43,19 @@ def in_other_words(description: str) -> Iterator[str]:
     else:
         return
     yield from (description[: match.start()] + phrase + description[match.end() :] for phrase in phrases)
+
+
+def act_and_site(word: str) -> str:
+    """Return the act and the site of a Greek compound as English words, any other word as it is.
+
+    >>> act_and_site("urethrectomy"), act_and_site("kidney"), act_and_site("colostomy")
+    ('excision urethra', 'kidney', 'colostomy')
+    """
+    match = _words().compound.fullmatch(word)
+    act = "" if match is None else _words().acts[match[2].lower()][0]
+    if match is None or "{" in act or act.startswith(_LOOKING):
+        return word
+    return f"{act.removesuffix(' of')} {_words().sites[match[1].lower()]}"
 
 
 @cache

@@ -25,6 +25,7 @@ from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_te
 from medlink.mapping.options import MapOptions
 from medlink.mapping.organisms import is_only_genus
 from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
+from medlink.mapping.procedure_words import lacks_approach
 from medlink.mapping.qualifiers import describe_finding
 from medlink.mapping.ranking import main_name
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
@@ -236,6 +237,8 @@ class Mapper:
             decision = self._decide_by_code(link, evidence, language or self.options.language)
         else:
             decision = _decide_by_name(link, evidence, code.source.name, self.options.threshold)
+            first = next(iter(decision.candidates), None)
+            is_broader |= first is not None and lacks_approach(code.description.text, first.name)
             if is_broader and decision.link == LINKED:
                 decision = replace(decision, evidence=f"{decision.evidence}; broader", equivalence=usagi.WIDER)
             elif self.options.broader and decision.link != LINKED:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, may_be_ratio, traits
+from medlink.mapping.procedure_words import procedure_words, words_without_approach
 from medlink.mapping.word_meanings import Words, read_words
 
 KINDS = {
@@ -52,6 +54,9 @@ POOL = 48
 """Names of each description that word overlap and dense search each return."""
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
+_SAME_PROCEDURE = 5.0  # log odds of the name of a procedure in other words
+_AHEAD = 0.5  # log odds of the name of a procedure without its approach, before the best other one
+_ENGLISH = (None, "", "en")
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
 _OTHER_TEST = 5.0  # log odds against a test that probably has another component
 _OTHER_TRAIT = np.array([8.0, 8.0, 6.0, 0.7, 4.0])  # log odds against another property, specimen, time, method, class
@@ -173,7 +178,8 @@ class DescriptionRanker:
             return np.zeros(0)
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates) - _other_tests(candidates, table)
-        return np.asarray(ranks - _OTHER_COMPONENT * self._other_components(candidates))
+        ranks = np.asarray(ranks - _OTHER_COMPONENT * self._other_components(candidates))
+        return _raise_same_procedures(candidates, ranks)
 
     def _other_components(self, candidates: CandidateFeatures) -> NDArray[np.bool_]:
         """Mark the pairs ``(p,)`` of the full name of a laboratory test and a name with another component.
@@ -277,6 +283,40 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
             for (word, may_be_cut), full in zip(own, norm.split(), strict=False)
         )
     return cut
+
+
+def _raise_same_procedures(candidates: CandidateFeatures, ranks: Floats) -> Floats:
+    """Raise the names of the described procedure in other words, else its names without the approach.
+
+    The latter come first only if the best name is not that of the procedure with some approach.
+    """
+    batch, raised = candidates.batch, ranks.copy()
+    ends = np.searchsorted(candidates.mention, np.arange(len(batch.texts) + 1))
+    for at, (start, end) in enumerate(pairwise(ends.tolist())):
+        own = _wordings(batch.norms[at], normalise(main_part(batch.texts[at]))) if end > start else None
+        if own is None or batch.languages[at] not in _ENGLISH:
+            continue
+        named = [procedure_words(norm) for norm in candidates.norms[start:end]]
+        same = np.array([words in own.whole for words in named])
+        if same.any():
+            raised[start:end] += _SAME_PROCEDURE * same
+            continue
+        best = int(np.argmax(ranks[start:end]))
+        if words_without_approach(candidates.norms[start + best]) not in own.bare:
+            wider = start + np.flatnonzero([words in own.bare for words in named])
+            raised[wider] = np.maximum(ranks[wider], ranks[start + best] + _AHEAD)
+    return raised
+
+
+class _Wordings(NamedTuple):
+    whole: frozenset[frozenset[str]]
+    bare: frozenset[frozenset[str]]  # without the approach
+
+
+def _wordings(*norms: str) -> _Wordings | None:
+    """Return the words of a procedure and of its main part; ``None`` if neither names an act."""
+    whole, bare = (frozenset(filter(None, map(of, norms))) for of in (procedure_words, words_without_approach))
+    return _Wordings(whole, bare) if whole else None
 
 
 def _words_cut_short(description: str) -> list[tuple[str, bool]]:

@@ -295,6 +295,13 @@ def test_parts_of_descriptions(
         assert {candidate.concept_id for candidate in found.candidates[: len(concepts)]} == concepts
 
 
+def test_a_procedure_without_its_approach_is_wider(lists: Bundle) -> None:
+    names = ["Endoscopic incision of the trachea", "Trachea incision"]
+    wider, same = Mapper(lists).propose([SourceCode(name, name, language="en") for name in names])
+    assert (wider.link, wider.candidates[0].concept_id, wider.equivalence) == ("linked", "P:6", "WIDER")
+    assert (same.link, same.candidates[0].concept_id, same.equivalence) == ("linked", "P:6", "UNREVIEWED")
+
+
 def test_tests_without_a_unit_share_the_score(lists: Bundle) -> None:
     (found,) = Mapper(lists).propose([SourceCode("1", "S -Sodium", language="en")])
     first, second = found.candidates[:2]

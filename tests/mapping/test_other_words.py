@@ -16,6 +16,8 @@ from medlink.mapping import Mapper, SourceCode
 from medlink.mapping.drug_names import other_names
 from medlink.mapping.latin import in_english
 from medlink.mapping.operations import in_other_words
+from medlink.mapping.procedure_words import lacks_approach, procedure_words
+from tests.tables import cases
 
 
 @pytest.mark.parametrize(("file", "least"), [("drug_names.tsv", 1_900), ("organism_names.tsv", 200)])
@@ -66,3 +68,16 @@ def test_a_combination_of_atc_is_not_its_first_drug(tmp_path: Path) -> None:
     alone, combined = Mapper(bundle).propose(codes)
     assert (alone.link, alone.candidates[0].concept_id) == ("linked", "ATC:S01GA06")
     assert combined.link == "nil"
+
+
+@pytest.mark.parametrize(("description", "name", "relation"), cases(__file__, "procedure_pairs.tsv"))
+def test_procedures_by_their_acts_sites_and_approaches(description: str, name: str, relation: str) -> None:
+    own, its = (procedure_words(normalise(text)) for text in (description, name))
+    assert (bool(own) and own == its) == (relation == "same")
+    assert lacks_approach(description, name) == (relation == "wider")
+
+
+def test_every_procedure_word_has_a_source() -> None:
+    table = list(rows(RESOURCES / "mapping" / "procedure_words.tsv", "kind", "canonical", "words", "source"))
+    assert {row["kind"] for row in table} == {"act", "equal", "together", "approach", "idle"}
+    assert all(row["source"] and row["words"] for row in table)
