@@ -9,6 +9,7 @@ seconds for one file are a finding. The file of a finding is stored in ``--work`
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -68,7 +69,7 @@ def seeds() -> dict[str, Seed]:
         "obo": _of_file("x.obo", small.OBO),
         "obograph": _of_file("x.json", small.OBOGRAPH),
         "babelon": _of_file("x.tsv", small.BABELON),
-        "scispacy": _of_file("x.jsonl", small.SCISPACY),
+        "scispacy": _of_file("x.jsonl", "".join(f"{json.dumps(one)}\n" for one in small.SCISPACY).encode()),
         "rrf": _of_folder(lambda folder: writers.write_rrf(folder, small.TERMS), "MRCONSO"),
         "rf2": _of_folder(lambda folder: writers.write_rf2(folder, small.TERMS), "Description"),
         "claml": Seed(_of_folder(lambda folder: test_claml.write(folder / "x.xml"), "x.xml").files, "x.xml"),

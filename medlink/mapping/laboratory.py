@@ -60,6 +60,9 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
     if specimen is not None and properties == [{}]:
         properties += words.usual_properties(component, specimen)
+    collected = {one.specimen for one in measured}
+    if specimen is not None and len(collected) == 1 and (name := collected.pop()).endswith(specimen.names[_ENGLISH]):
+        specimen = words.specimen(name)  # urine in mg/24 h is collected urine
     if specimen is None:
         of = component.partition("/")[2].strip().casefold()
         usual = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
@@ -237,6 +240,17 @@ def has_prefix(description: str) -> bool:
     [True, True, False, False]
     """
     return _PREFIX.match(description) is not None
+
+
+def names_specimen(description: str, language: str | None) -> bool:
+    """Return whether a description names its specimen.
+
+    >>> names_specimen("U -Cortisol", "en"), names_specimen("Glucosa en LCR", None), names_specimen("Cortisol", "en")
+    (True, True, False)
+    """
+    tags = [base(language)] if language else list(laboratory_words().joins)
+    tags = [tag for tag in tags if tag in laboratory_words().joins]
+    return has_prefix(description) or any(_any_specimen(tag).search(description) for tag in tags)
 
 
 def is_presence(text: str) -> bool:

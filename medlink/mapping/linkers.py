@@ -372,6 +372,13 @@ def link_of_test(
     return _between(best, rivals) if len(rivals) > 1 else best
 
 
+def lower_other_specimens(link: Link, full_names: Iterable[str]) -> Link:
+    """Lower the tests of other specimens than those of the full names of a description that names its specimen."""
+    specimens = {_specimen(name) for name in full_names if _is_test(name)}
+    wrong = [one for one in link.candidates if _is_test(one.name) and _specimen(one.name) not in specimens]
+    return lower(link, wrong) if wrong else link
+
+
 def _differ_in_property(one: str, other: str, same_component: Callable[[str, str], bool]) -> bool:
     """Return whether two names of tests are equal but for their property; true for equal names."""
     own, its = (traits(normalise(name))[1:] for name in (one, other))
@@ -389,6 +396,14 @@ def _is_test(name: str) -> bool:
     return _property(name) >= 0
 
 
-@lru_cache(1 << 14)
 def _property(name: str) -> int:
-    return traits(normalise(name))[0]
+    return _traits(name)[0]
+
+
+def _specimen(name: str) -> int:
+    return _traits(name)[1]
+
+
+@lru_cache(1 << 14)
+def _traits(name: str) -> tuple[int, int, int, int, int]:
+    return traits(normalise(name))

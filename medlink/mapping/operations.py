@@ -59,6 +59,12 @@ def act_and_site(word: str) -> str:
 
 
 @cache
+def site_words() -> frozenset[str]:
+    """Return the English words of all sites that Greek roots name."""
+    return frozenset(word for site in _words().roots for word in site.split())
+
+
+@cache
 def _words() -> _Words:
     table = list(rows(RESOURCES / "mapping" / "operations.tsv", "kind", "parts", "english", "source"))
     pairs = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from medlink.files.resources import RESOURCES
 from medlink.language.languages import rows
 from medlink.language.text import normalise
-from medlink.mapping.operations import act_and_site
+from medlink.mapping.operations import act_and_site, site_words
 
 _LEAST = 5  # letters of a plural
 _PASSES = 2  # a synonym may contain another one
@@ -61,6 +61,18 @@ def words_without_approach(norm: str) -> frozenset[str]:
     """
     words = procedure_words(norm) - _table().approach
     return words if words & _table().acts else frozenset()
+
+
+def have_other_sites(own: frozenset[str], its: frozenset[str]) -> bool:
+    """Return whether two procedures, as :func:`procedure_words` returns them, are acts on different sites.
+
+    >>> have_other_sites(procedure_words("urethrectomy"), procedure_words("ureterectomy"))
+    True
+    >>> have_other_sites(procedure_words("excision of rib"), procedure_words("excision of the bony cage"))
+    False
+    """
+    of_own, of_its = own - _table().acts, its - _table().acts
+    return bool(of_own and of_its) and of_own.isdisjoint(of_its) and of_own | of_its <= site_words()
 
 
 def lacks_approach(description: str, name: str) -> bool:

@@ -20,14 +20,22 @@ from medlink.mapping import codes as usagi
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import parse_description, ucum_code
-from medlink.mapping.laboratory import is_full_name
-from medlink.mapping.linkers import NAMED, SAMPLE, DescriptionLinker, link_of_test, lower
+from medlink.mapping.laboratory import is_full_name, names_specimen
+from medlink.mapping.linkers import (
+    CERTAIN,
+    NAMED,
+    SAMPLE,
+    DescriptionLinker,
+    link_of_test,
+    lower,
+    lower_other_specimens,
+)
 from medlink.mapping.options import MapOptions
 from medlink.mapping.organisms import is_only_genus
 from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
 from medlink.mapping.procedure_words import lacks_approach
 from medlink.mapping.qualifiers import describe_finding
-from medlink.mapping.ranking import main_name
+from medlink.mapping.ranking import main_name, main_part
 from medlink.mapping.targets import CodeEvidence, Evidence, Targets, allowed_targets
 from medlink.mapping.word_meanings import has_kind
 from medlink.processes import MIN_FORKED, map_in_two
@@ -217,6 +225,9 @@ class Mapper:
         written = links.get((code.base or code.description.text, code.source.language), Link(""))
         has_unit = bool(code.source.unit or code.description.unit)
         tests = [links[name] for name in code.full_names]
+        if names_specimen(code.base or code.description.text, code.source.language or self.options.language):
+            names = [name for name, _ in code.full_names]
+            link, written, *tests = (lower_other_specimens(one, names) for one in (link, written, *tests))
         test = link_of_test(written, tests, None if has_unit else self.linker.same_component)
         return link if test is None or (code.is_open and test.status == NIL) else test
 
@@ -337,7 +348,10 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
 
 def _renamed(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
     """Return the likeliest link, also by other names of drug, operation or species if no concept has its own name."""
-    if not code.others or _has_name(link, main_name(code.base or code.description.text)):
+    text = code.base or code.description.text
+    # other names are those of the main part
+    is_whole = link.status == LINKED and link.candidates[0].score >= CERTAIN and main_part(text) != text
+    if not code.others or is_whole or _has_name(link, main_name(text)):
         return link
     named = [links[other] for other in code.others if _has_name(links[other], other[0])]
     found = [*([link] if link.candidates else []), *named]

@@ -31,7 +31,7 @@ from medlink.linking.features import CandidateFeatures
 from medlink.linking.lru import BatchCache
 from medlink.linking.ranking import FittedRanker, LinearRanker, Ranker
 from medlink.mapping.laboratory import analyte, is_carrier, is_full_name, is_ratio, may_be_ratio, traits
-from medlink.mapping.procedure_words import procedure_words, words_without_approach
+from medlink.mapping.procedure_words import have_other_sites, procedure_words, words_without_approach
 from medlink.mapping.word_meanings import Words, read_words
 
 KINDS = {
@@ -55,6 +55,8 @@ POOL = 48
 _RAREST = 12.0  # weight of a very rare word
 _WHOLE = 0.999
 _SAME_PROCEDURE = 5.0  # log odds of the name of a procedure in other words
+_ONLY_REST, _UNLIKE = 4.0, 0.25  # log odds against a name without the main part, and its squared cosine
+_OTHER_SITE = 12.0  # log odds against a procedure on another site
 _AHEAD = 0.5  # log odds of the name of a procedure without its approach, before the best other one
 _ENGLISH = (None, "", "en")
 _CUT_SHORT = 5.0  # log odds of a name whose words the description cuts short
@@ -69,6 +71,7 @@ _BLOOD_GROUP = 3  # letters of the name of a blood group
 _CACHED = 8192  # components
 _SAME_COMPONENT = 0.7  # cosine from which components without a common word may be the same: chlorine, chloride
 _MARK = re.compile(r"^\s*[(\[][^)\]]{1,20}[)\]]\s*")  # [U], (veterinary)
+_WORD = re.compile(r"[^\W\d_]{4}")
 _END = re.compile(r"\s*[;,\[:]|\s*\((?![^()]*\)\s\w)|\s[-–]\s|\s/")  # "iodine (131I) omburtamab" goes on
 
 
@@ -179,6 +182,7 @@ class DescriptionRanker:
         table = columns(candidates, self._first)
         ranks = self._weights.sums(table) + _CUT_SHORT * _are_cut_short(candidates) - _other_tests(candidates, table)
         ranks = np.asarray(ranks - _OTHER_COMPONENT * self._other_components(candidates))
+        ranks -= _ONLY_REST * _shares_only_the_rest(candidates, table)
         return _raise_same_procedures(candidates, ranks)
 
     def _other_components(self, candidates: CandidateFeatures) -> NDArray[np.bool_]:
@@ -285,8 +289,24 @@ def _are_cut_short(candidates: CandidateFeatures) -> NDArray[np.bool_]:
     return cut
 
 
+def _shares_only_the_rest(candidates: CandidateFeatures, table: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Mark the pairs ``(p,)`` without anything of the main part of a description: *x; nasal spray*, esketamine nasal
+    spray.
+    """
+    has_rest = np.array(list(map(_has_rest, candidates.batch.texts)), dtype=bool)[candidates.mention]
+    covered, cosine = (table[:, FEATURES.index(name)] for name in ("part_covered", "part_cosine"))
+    return np.asarray(has_rest & (covered < _NOTHING) & (cosine < _UNLIKE))
+
+
+def _has_rest(description: str) -> bool:
+    """Return whether a description goes on behind a main part that is no abbreviation."""
+    part = main_part(description)
+    return part != description and _WORD.search(part) is not None and not is_full_name(description)
+
+
 def _raise_same_procedures(candidates: CandidateFeatures, ranks: Floats) -> Floats:
-    """Raise the names of the described procedure in other words, else its names without the approach.
+    """Raise the names of the described procedure in other words, else its names without the approach, and lower those
+    of another site.
 
     The latter come first only if the best name is not that of the procedure with some approach.
     """
@@ -297,14 +317,16 @@ def _raise_same_procedures(candidates: CandidateFeatures, ranks: Floats) -> Floa
         if own is None or batch.languages[at] not in _ENGLISH:
             continue
         named = [procedure_words(norm) for norm in candidates.norms[start:end]]
+        wrong = [all(have_other_sites(wording, words) for wording in own.whole) for words in named]
+        raised[start:end] -= _OTHER_SITE * np.array(wrong)
         same = np.array([words in own.whole for words in named])
         if same.any():
             raised[start:end] += _SAME_PROCEDURE * same
             continue
-        best = int(np.argmax(ranks[start:end]))
+        best = int(np.argmax(raised[start:end]))
         if words_without_approach(candidates.norms[start + best]) not in own.bare:
             wider = start + np.flatnonzero([words in own.bare for words in named])
-            raised[wider] = np.maximum(ranks[wider], ranks[start + best] + _AHEAD)
+            raised[wider] = np.maximum(raised[wider], raised[start + best] + _AHEAD)
     return raised
 
 
