@@ -165,6 +165,7 @@ def is_ratio(norm: str) -> bool:
     return is_of_two or (match is not None and match[1] in laboratory_words().ratios)
 
 
+@lru_cache(1 << 14)
 def may_be_ratio(description: str) -> bool:
     """Return whether a description has a word of a ratio, or two specimens, in any language.
 

@@ -58,6 +58,11 @@ def act_and_site(word: str) -> str:
     return f"{act.removesuffix(' of')} {_words().sites[match[1].lower()]}"
 
 
+def act_endings() -> list[str]:
+    """Return the endings of Greek compounds of operations."""
+    return sorted(_words().acts)
+
+
 @cache
 def site_words() -> frozenset[str]:
     """Return the English words of all sites that Greek roots name."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from medlink.files.resources import RESOURCES
 from medlink.language.languages import rows
 from medlink.language.text import normalise
-from medlink.mapping.operations import act_and_site, site_words
+from medlink.mapping.operations import act_and_site, act_endings, site_words
 
 _LEAST = 5  # letters of a plural
 _PASSES = 2  # a synonym may contain another one
@@ -22,12 +22,15 @@ _DIPHTHONG = re.compile(r"[ao]e")  # caecostomy, oesophagus
 
 
 class _Table(NamedTuple):
-    equal: list[tuple[str, re.Pattern[str]]]  # word and its synonyms
+    canonical: dict[str, str]  # by synonym
+    synonyms: re.Pattern[str]
     acts: frozenset[str]
+    act: re.Pattern[str]  # of any form
     together: list[tuple[str, frozenset[str]]]  # word, and the words that it stands for
     approach: frozenset[str]
     idle: re.Pattern[str]  # several words
     idle_words: frozenset[str]
+    grouped: frozenset[str]  # words that stay as they are
 
 
 @lru_cache(1 << 15)
@@ -40,10 +43,11 @@ def procedure_words(norm: str) -> frozenset[str]:
     True
     """
     table = _table()
+    if table.act.search(norm) is None:
+        return frozenset()
     text = " ".join(map(_in_full, table.idle.sub(" ", norm).split()))
     for _ in range(_PASSES):
-        for canonical, synonyms in table.equal:
-            text = synonyms.sub(canonical, text)
+        text = table.synonyms.sub(lambda match: table.canonical[match[0]], text)
         text = " ".join(word for word in text.split() if word not in table.idle_words)
     words = set(text.split())
     for canonical, group in table.together:
@@ -88,7 +92,7 @@ def lacks_approach(description: str, name: str) -> bool:
 def _in_full(word: str) -> str:
     """Return the act and site of a Greek compound, unless the table has it as a word."""
     plain = _singular(_DIPHTHONG.sub("e", word))
-    return plain if any(plain in group for _, group in _table().together) else act_and_site(plain)
+    return plain if plain in _table().grouped else act_and_site(plain)
 
 
 def _singular(word: str) -> str:
@@ -106,11 +110,15 @@ def _table() -> _Table:
         kind: [row for row in table if row["kind"] == kind] for kind in ("act", "equal", "together", "approach", "idle")
     }
     (approach,), (idle,) = ([row["words"].split("|") for row in by_kind[kind]] for kind in ("approach", "idle"))
+    acts, together = by_kind["act"], by_kind["together"]
+    canonical = {word: row["canonical"] for row in (*acts, *by_kind["equal"]) for word in row["words"].split("|")}
+    groups = [(row["canonical"], frozenset(words.split())) for row in together for words in row["words"].split("|")]
+    act_words = [word for row in (*acts, *together) for word in (row["canonical"], *row["words"].split("|"))]
     return _Table(
-        [(row["canonical"], _either(row["words"].split("|"))) for row in (*by_kind["act"], *by_kind["equal"])],
-        frozenset(row["canonical"] for row in (*by_kind["act"], *by_kind["together"])),
-        [(row["canonical"], frozenset(ws.split())) for row in by_kind["together"] for ws in row["words"].split("|")],
+        canonical, _either(list(canonical)), frozenset(row["canonical"] for row in (*acts, *together)),
+        re.compile(rf"{_either(act_words).pattern}|(?:{'|'.join(act_endings())}|{_STOMY})\b"), groups,
         frozenset(approach), _either([words for words in idle if " " in words]), frozenset(idle),
+        frozenset(word for _, group in groups for word in group),
     )  # fmt: skip
 
 

@@ -327,7 +327,7 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
     is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
     names = () if code.is_test and code.is_open else code.full_names
     inner = substance_in_brackets(code.description.text)  # of a class
-    bare = drug_name(code.base or code.description.text, language_base(code.source.language))
+    bare = drug_name(code.base or code.description.text, language_base(code.source.language)) if code.drugs else ""
     for name in (*finding, *names, *code.longs, *code.drugs):
         full = links[name]
         if not full.candidates:
