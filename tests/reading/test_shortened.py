@@ -14,7 +14,7 @@ NAMES = [
     "Chronic bronchitis", "Complete right bundle branch block", "Mitral regurgitation", "Macular degeneration",
     "Gallbladder wall thickening", "Ventriculomegaly", "Distended neck veins", "Nausea", "Vomiting", "Diarrhea",
     "Anemia", "Leukocytosis", "Headache", "Fever", "Chronic kidney disease", "Chronic renal failure",
-    "Renal insufficiency", "Splenomegaly", "Hepatomegaly",
+    "Renal insufficiency", "Splenomegaly", "Hepatomegaly", "Weight loss",
 ]  # fmt: skip
 IDS = {name: f"X:{number}" for number, name in enumerate(NAMES)}
 
