@@ -33,6 +33,7 @@ from medlink.linking.lru import BatchCache
 from medlink.linking.profiles import kinds_of
 from medlink.linking.ranking import FittedRanker, PriorRanker, Ranker, default_ranker
 from medlink.mapping.laboratory import is_full_name, is_ratio, may_be_ratio, traits
+from medlink.mapping.laboratory_words import laboratory_words
 from medlink.mapping.options import MapOptions
 from medlink.mapping.ranking import (
     POOL,
@@ -373,9 +374,13 @@ def link_of_test(
 
 
 def lower_other_specimens(link: Link, full_names: Iterable[str]) -> Link:
-    """Lower the tests of other specimens than those of the full names of a description that names its specimen."""
-    specimens = {_specimen(name) for name in full_names if _is_test(name)}
-    wrong = [one for one in link.candidates if _is_test(one.name) and _specimen(one.name) not in specimens]
+    """Lower the tests of other specimens than those of the full names of a description that names its specimen.
+
+    A specimen that no description names, such as *Specimen*, may be any.
+    """
+    own, unnamed = {_specimen(name) for name in full_names if _is_test(name)}, len(laboratory_words().specimens)
+    others = set(range(unnamed)) - own if own else set()
+    wrong = [one for one in link.candidates if _is_test(one.name) and _specimen(one.name) in others]
     return lower(link, wrong) if wrong else link
 
 
