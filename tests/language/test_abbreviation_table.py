@@ -56,7 +56,9 @@ def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) 
 @pytest.mark.parametrize(("language", "text", "wanted"), [
     ("de", "Bauchdecke beidseits deutlich hart.", [("Bauchdecke beidseits deutlich hart", "Abwehrspannung", True)]),
     ("de", "Harte Bauchdecke.", [("Harte Bauchdecke", "Abwehrspannung", True)]),
-    ("en", "He lost 5 kg of weight.", [("lost 5 kg of weight", "weight loss", True)]),
+    ("en", "He lost 5 kg of weight.", [
+        ("lost 5 kg", "weight loss", True), ("lost 5 kg of weight", "weight loss", True),
+    ]),
     ("es", "Vientre no duro.", [("Vientre no duro", "rigidez abdominal", True)]),
     # its own negation denies nothing
     ("en", "Absent right ankle reflex.", [("Absent right ankle reflex", "absent ankle reflexes", False)]),
