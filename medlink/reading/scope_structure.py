@@ -358,8 +358,7 @@ class ScopeStructure:
         must stand right after the comma, have no further description ("no murmur, hernia on the left"), and other
         members must have no cues of their own ("no fever, no cough, rash").
         """
-        denies = cue.reads in DENIES
-        first, end = self._mentions[number]
+        denies, (first, end) = cue.reads in DENIES, self._mentions[number]
         comma = self._commas[bisect_left(self._commas, first) - 1]
         denial = bisect_left(self._denials, start)
         if denies and denial < len(self._denials):
@@ -377,7 +376,8 @@ class ScopeStructure:
             return any_within(self._either, start, until)
         if any_within(self._joins, start, until):
             # "no fever or cough, rash": a list ends at a comma if no joining word follows that
-            return any_within(self._joins, comma, until)
+            whole = self._denies_all(start) and not self._is_described(start, comma, end)
+            return whole or any_within(self._joins, comma, until)
         tight = cue.scope_limit is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
@@ -403,6 +403,11 @@ class ScopeStructure:
         verb = self._words[start - 1].low in self._rules.refuses
         each = not verb and bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
         return each or self._is_between(start) or self._words[comma + 1].low in self._rules.articles
+
+    def _denies_all(self, start: int) -> bool:
+        """Whether a denial that ends at a place has all words of its sentence as objects: "denies", "negative for"."""
+        at = start - 1 - (self._words[start - 1].low in self._rules.prepositions)
+        return self._words[at].low in (self._rules.refuses if at == start - 1 else self._rules.results)
 
     def _is_between(self, start: int) -> bool:
         """Whether a denial that ends at a place follows a finding and a comma: "anxiety, no delusions, insomnia"."""
