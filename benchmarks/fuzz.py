@@ -59,6 +59,7 @@ def seeds() -> dict[str, Seed]:
         test_icd_metadata,
         test_loinc,
         test_omop,
+        test_sssom,
     )
 
     loinc = [test_loinc.VARIANT, ["1234-5", *("x" for _ in test_loinc.VARIANT[1:])]]
@@ -77,9 +78,10 @@ def seeds() -> dict[str, Seed]:
         "alphaid": _of_file("x.txt", "\n".join(test_alphaid.ALPHA_ID_SE).encode()),
         "atc": _of_file("x.csv", atc.encode()),
         "cie10": _of_file("x.csv", "\n".join(test_cie10.ROWS).encode()),
-        "loinc": _of_file("x.csv", "\n".join(",".join(row) for row in loinc).encode()),
+        "loinc": _of_file("deDE15LinguisticVariant.csv", "\n".join(",".join(row) for row in loinc).encode()),
         "icd_metadata": _of_folder(test_icd_metadata.write, "kodes"),
         "omop": _of_folder(test_omop.write, "CONCEPT.csv"),
+        "sssom": _of_file("x.sssom.tsv", "\n".join(test_sssom.LINES[:6]).encode()),
     }
 
 
