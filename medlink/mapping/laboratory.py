@@ -60,10 +60,9 @@ def full_names(description: str, unit: str, language: str | None) -> Iterator[tu
     properties = ratios if is_quotient else [one.names for one in measured] or [words.found.names if is_found else {}]
     if specimen is not None and properties == [{}]:
         properties += words.usual_properties(component, specimen)
-    collected = {one.specimen for one in measured}
-    if specimen is not None and len(collected) == 1 and (name := collected.pop()).endswith(specimen.names[_ENGLISH]):
-        specimen = words.specimen(name)  # urine in mg/24 h is collected urine
-    if specimen is None:
+    if specimen is not None:
+        specimen = _collected(specimen, measured)
+    else:
         of = component.partition("/")[2].strip().casefold()
         usual = [name for begin, name in words.ratio.specimens.items() if is_quotient and re.match(begin, of)]
         usual += [name for begin, name in words.defaults.items() if re.match(begin, component)]
@@ -249,8 +248,7 @@ def names_specimen(description: str, language: str | None) -> bool:
     >>> names_specimen("U -Cortisol", "en"), names_specimen("Glucosa en LCR", None), names_specimen("Cortisol", "en")
     (True, True, False)
     """
-    tags = [base(language)] if language else list(laboratory_words().joins)
-    tags = [tag for tag in tags if tag in laboratory_words().joins]
+    tags = [tag for tag in laboratory_words().joins if not language or tag == base(language)]
     return has_prefix(description) or any(_any_specimen(tag).search(description) for tag in tags)
 
 
@@ -281,6 +279,13 @@ def _split_specimen(description: str, language: str, *, has_unit: bool) -> tuple
                 if any(map(str.isalpha, component)):
                     return component, specimen
     return description, None
+
+
+def _collected(specimen: Specimen, measured: list[Property]) -> Specimen:
+    """Return the specimen that the unit implies of a named one: urine in mg/24 h is collected urine."""
+    (implied, *others) = {one.specimen for one in measured} or {""}
+    is_kind = not others and implied.endswith(specimen.names[_ENGLISH])
+    return laboratory_words().specimen(implied) if is_kind else specimen
 
 
 @cache

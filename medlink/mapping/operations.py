@@ -46,7 +46,7 @@ def in_other_words(description: str) -> Iterator[str]:
 
 
 def act_and_site(word: str) -> str:
-    """Return the act and the site of a Greek compound as English words, any other word as it is.
+    """Write a Greek compound as its act and site in English; other words stay as they are.
 
     >>> act_and_site("urethrectomy"), act_and_site("kidney"), act_and_site("colostomy")
     ('excision urethra', 'kidney', 'colostomy')

@@ -34,9 +34,10 @@ class ParsedCode:
 
     ``base`` and ``value`` are given if the description ends in a result, ``full_names`` if it names a laboratory test,
     ``longs`` if it abbreviates something else, ``above`` if it marks a residual class, ``drugs`` if it has the form,
-    strength or salt of a drug, ``others`` if its drug, operation or species has other names, ``subsite`` if it names
-    one, and ``finding`` if it suspects one. ``is_test`` tells whether unit or specimen are those of a laboratory test,
-    ``is_open`` whether no unit or prefix proves it, and ``may_be_qualified`` whether the description has a cue.
+    strength or salt of a drug; ``bare_drug`` is without form and strength, ``inner_drug`` stood in brackets. ``others``
+    are given if its drug, operation or species has other names, ``subsite`` if it names one, and ``finding`` if it
+    suspects one. ``is_test`` tells whether unit or specimen are those of a laboratory test, ``is_open`` whether no unit
+    or prefix proves it, and ``may_be_qualified`` whether the description has a cue.
     """
 
     source: SourceCode
@@ -47,6 +48,8 @@ class ParsedCode:
     longs: tuple[Key, ...]
     above: str
     drugs: tuple[Key, ...]
+    bare_drug: str
+    inner_drug: str
     others: tuple[Key, ...]
     subsite: str
     is_test: bool
@@ -94,25 +97,27 @@ class CodeParser:
             tuple(expand(text, language_base(language), DRUG, ORGANISM, PROCEDURE)) if language and not is_full else ()
         )
         longs = () if is_full else (*in_full, *((latin, "en") for latin in in_english(text)))
-        drugs = self._drugs(((text, language or ""), *names, *longs)) if self._has_atc else ()
-        is_drug = bool(self._has_atc and drug_name(text, language_base(language or "")))
-        is_drug |= not code.unit and description.text[-1:].isdecimal()  # 5 mg/ml
+        bare = drug_name(text, language_base(language or "")) if self._has_atc else ""
+        inner = substance_in_brackets(text) if self._has_atc else ""
+        drugs = self._drugs(((text, language or ""), *names, *longs), bare, inner) if self._has_atc else ()
+        is_drug = bool(bare) or (not code.unit and description.text[-1:].isdecimal())  # 5 mg/ml
         may_be_qualified = has_any_cue(description.text, language or "")
         is_plain = bool(names or in_full) or not may_be_qualified
         return ParsedCode(
-            code, description, base, value, names, longs, class_above(text, language), drugs,
+            code, description, base, value, names, longs, class_above(text, language), drugs, bare, inner,
             others=() if is_full else self._others(text), subsite=self._subsite(text, language),
             is_test=is_named_test and not is_drug, is_open=is_open, may_be_qualified=may_be_qualified,
             finding="" if is_plain else without_suspicion(description.text, language or ""),
         )  # fmt: skip
 
-    def _drugs(self, wholes: tuple[Key, ...]) -> tuple[Key, ...]:
-        bare = [(drug_name(whole, language_base(own)), own) for whole, own in wholes]
-        named = [(name or whole, own) for (name, own), (whole, _) in zip(bare, wholes, strict=True)]
-        bare += [(base_name(name, language_base(own)), own) for name, own in named]
-        bare += [(international_name(name, language_base(own)), _ENGLISH) for name, own in named[:1]]
-        bare += [(substance_in_brackets(name), own) for name, own in wholes[:1]]
-        return tuple(dict.fromkeys(key for key in bare if key[0]))
+    def _drugs(self, wholes: tuple[Key, ...], bare: str, inner: str) -> tuple[Key, ...]:
+        """The names of the drug of a description, the first of ``wholes``, and of its other wordings."""
+        (_, language), *others = wholes
+        keys = [(bare, language), *((drug_name(whole, language_base(own)), own) for whole, own in others)]
+        named = [(name or whole, own) for (name, own), (whole, _) in zip(keys, wholes, strict=True)]
+        keys += [(base_name(name, language_base(own)), own) for name, own in named]
+        keys += [(international_name(named[0][0], language_base(language)), _ENGLISH), (inner, language)]
+        return tuple(dict.fromkeys(key for key in keys if key[0]))
 
     def _others(self, text: str) -> tuple[Key, ...]:
         # ATC has codes of combinations, other terminologies often only their first drug

@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from medlink.index import Bundle
-from medlink.language.tags import base as language_base
 from medlink.language.text import is_short, normalise
 from medlink.linking import Mention
-from medlink.linking.drugs import codes_of_route, drug_name, is_class, is_same_drug, is_substance, substance_in_brackets
+from medlink.linking.drugs import codes_of_route, is_class, is_same_drug, is_substance
 from medlink.linking.profiles import kinds_of
 from medlink.mapping import codes as usagi
 from medlink.mapping.broader import BROADER, class_above, nearest_parent
 from medlink.mapping.codes import CodeMapping, SourceCode, Target
 from medlink.mapping.descriptions import parse_description, ucum_code
 from medlink.mapping.laboratory import is_full_name, names_specimen
-from medlink.mapping.linkers import (
-    CERTAIN,
-    NAMED,
-    SAMPLE,
-    DescriptionLinker,
-    link_of_test,
-    lower,
-    lower_other_specimens,
-)
+from medlink.mapping.laboratory_links import link_of_test, lower_other_specimens
+from medlink.mapping.linkers import CERTAIN, NAMED, SAMPLE, DescriptionLinker, lower, name_form
 from medlink.mapping.options import MapOptions
 from medlink.mapping.organisms import is_only_genus
 from medlink.mapping.parsed_codes import CodeParser, Key, ParsedCode
@@ -53,7 +45,6 @@ _MILLISECONDS = 86_400_000
 _EPOCH = 719_163  # ordinal of 1970-01-01
 _Written = tuple[str, str, str]  # what a description is read from: its text, its unit, and its language
 _Likeliest = tuple[Link, Target | None, bool]  # a link, its value if that is apart, and whether the link is broader
-_form = lru_cache(8_192)(normalise)  # of names of the bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +317,6 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
     finding = [(code.finding, code.source.language)] if code.finding else []
     is_whole = is_short(code.description.text)  # an abbreviation: GBS is a disease, too
     names = () if code.is_test and code.is_open else code.full_names
-    inner = substance_in_brackets(code.description.text)  # of a class
-    bare = drug_name(code.base or code.description.text, language_base(code.source.language)) if code.drugs else ""
     for name in (*finding, *names, *code.longs, *code.drugs):
         full = links[name]
         if not full.candidates:
@@ -336,11 +325,11 @@ def _best_wording(code: ParsedCode, links: dict[Key, Link], link: Link) -> Link:
         if name in code.longs and is_whole and not is_exact:
             continue
         is_form = name in code.drugs and bool(link.candidates) and is_class(link.candidates[0].concept_id)
-        if name[0] == inner and not (is_form and is_exact):
+        if name[0] == code.inner_drug and not (is_form and is_exact):
             continue
         if name in code.drugs and not (is_substance(first.concept_id) or is_form):
             continue
-        always = (is_exact and not is_whole and name not in finding) or name[0] == bare
+        always = (is_exact and not is_whole and name not in finding) or name[0] == code.bare_drug
         if not link.candidates or is_form or _is_weaker(link, full, always=always):
             link = full
     return link
@@ -390,7 +379,7 @@ def _shares_name(link: Link) -> bool:
 
 
 def _same_name(first: Candidate, other: Candidate) -> bool:
-    return _form(first.name) == _form(other.name) or is_same_drug(first, other)
+    return name_form(first.name) == name_form(other.name) or is_same_drug(first, other)
 
 
 def _describe(candidate: Candidate) -> str:

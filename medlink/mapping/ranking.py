@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -75,6 +75,7 @@ _WORD = re.compile(r"[^\W\d_]{4}")
 _END = re.compile(r"\s*[;,\[:]|\s*\((?![^()]*\)\s\w)|\s[-–]\s|\s/")  # "iodine (131I) omburtamab" goes on
 
 
+@lru_cache(1 << 14)
 def main_part(description: str) -> str:
     """Return the part of a description before the first mark that separates parts."""
     text = _MARK.sub("", description)
